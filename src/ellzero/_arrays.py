@@ -1,0 +1,137 @@
+"""The one place that knows array libraries: NumPy, torch, and anything that follows the array API standard.
+
+NumPy is by far the most common case, so it is recognised first and used directly; other libraries go through
+`array_api_compat`, imported only when such an array arrives.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+# An array of any supported library. The array API standard has no static type that NumPy, torch and JAX share.
+Array = Any
+Namespace = Any
+
+
+def namespace(*arrays: Array) -> Namespace:
+    """The array namespace in which these arrays are computed with."""
+    if isinstance(arrays[0], np.ndarray):
+        return np
+    import array_api_compat
+
+    return array_api_compat.array_namespace(*arrays)
+
+
+def is_array(x: object) -> bool:
+    """Whether x is an array of a supported library (lists and sparse matrices are not)."""
+    if isinstance(x, np.ndarray):
+        return True
+    import array_api_compat
+
+    return bool(array_api_compat.is_array_api_obj(x))
+
+
+def to_host(x: Array) -> np.ndarray:
+    """The same numbers as a NumPy array."""
+    if isinstance(x, np.ndarray):
+        return x
+    if hasattr(x, "detach"):  # torch, possibly on a device
+        return np.asarray(x.detach().cpu())
+    # array-api-strict hands its buffer out through DLPack only
+    return np.asarray(x) if hasattr(x, "__array__") else np.from_dlpack(x)
+
+
+def like(values: Any, reference: Array, dtype: Any = None) -> Array:
+    """Values as an array of the reference's library and device, with its dtype unless another is given."""
+    if isinstance(reference, np.ndarray):
+        return np.asarray(values, dtype=dtype or reference.dtype)
+    import array_api_compat
+
+    xp = namespace(reference)
+    return xp.asarray(values, dtype=dtype or reference.dtype, device=array_api_compat.device(reference))
+
+
+def index_like(index: np.ndarray, reference: Array) -> Array:
+    """A host index array as an index for the reference array."""
+    if isinstance(reference, np.ndarray):
+        return index
+    return like(index, reference, dtype=namespace(reference).int64)
+
+
+def _kth_and_largest(xp: Namespace, a: Array, k: int) -> tuple[Array, Array]:
+    """The k-th largest entry of a and the largest one; NaN counts as larger than everything."""
+    if xp is np:
+        top = np.partition(a, a.size - k)[a.size - k :]
+        return top[0], top.max()
+    if hasattr(a, "topk"):  # torch
+        top = a.topk(k).values
+        return top[-1], top[0]
+    top = xp.sort(a, descending=True)[:k]
+    return top[-1], top[0]
+
+
+def top_k(a: Array, k: int) -> tuple[Array, bool]:
+    """Indices of the k largest entries, in increasing order; among equal entries the lowest index wins.
+
+    Neither argpartition nor topk promises the last part, so the k-th value is found first and ties at that
+    value are resolved afterwards. Also returns whether every entry is finite, which costs nothing here: a NaN
+    or an infinity in `a` (magnitudes, so no -inf) is among the k largest.
+
+    Requires 1 <= k <= len(a).
+    """
+    xp = namespace(a)
+    kth, largest = _kth_and_largest(xp, a, k)
+    if not math.isfinite(largest):
+        return None, False
+    index = xp.nonzero(a >= kth)[0]
+    surplus = index.shape[0] - k
+    if surplus:
+        at_kth = xp.nonzero(xp.take(a, index) == kth)[0]
+        chosen = xp.ones(index.shape[0], dtype=xp.bool)
+        chosen[at_kth[-surplus:] if xp is np else at_kth[at_kth.shape[0] - surplus :]] = False
+        index = index[chosen]
+    return index, True
+
+
+def scatter(values: Array, index: Array, size: int) -> Array:
+    """The vector of the given size that holds the values at the index (increasing) and zeros elsewhere."""
+    if isinstance(values, np.ndarray):
+        out = np.zeros(size, dtype=values.dtype)
+        out[index] = values
+        return out
+    out = like(namespace(values).zeros(size), values)
+    out[index] = values
+    return out
+
+
+def norm(x: Array) -> float:
+    """The Euclidean norm, as a Python float; safe from overflow."""
+    if isinstance(x, np.ndarray):
+        square = float(x.dot(x))
+        if 1e-280 < square < math.inf:
+            return math.sqrt(square)
+        return float(np.linalg.norm(x / s) * s) if (s := float(np.abs(x).max(initial=0.0))) > 0 else 0.0
+    xp = namespace(x)
+    return math.sqrt(float(xp.sum(x * x)))
+
+
+def cumulative_sum(x: Array) -> Array:
+    """Cumulative sums along the last axis."""
+    if isinstance(x, np.ndarray):
+        return np.cumsum(x, axis=-1)
+    return namespace(x).cumulative_sum(x, axis=-1)
+
+
+def sort_descending(x: Array) -> Array:
+    """Sorted along the last axis, largest first."""
+    if isinstance(x, np.ndarray):
+        return np.sort(x, axis=-1)[..., ::-1]
+    return namespace(x).sort(x, axis=-1, descending=True)
+
+
+def finfo_eps(x: Array) -> float:
+    """The rounding unit of the array's dtype."""
+    return float(namespace(x).finfo(x.dtype).eps)

@@ -1,0 +1,111 @@
+"""Checks of what users hand in. Every error names the argument, the value and the remedy."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+
+def check_k(k: Any, n_features: int | None = None, name: str = "k") -> int:
+    """A sparsity level: an integer 0 <= k; a k above the number of features is allowed and means "no limit"."""
+    if isinstance(k, bool) or not isinstance(k, numbers.Integral):
+        raise TypeError(f"{name} must be an integer (how many nonzeros are allowed), got {k!r}")
+    if k < 0:
+        raise ValueError(f"{name} must be at least 0, got {name}={k}")
+    return int(k) if n_features is None else min(int(k), n_features)
+
+
+def check_number(
+    value: Any,
+    name: str,
+    *,
+    low: float = -math.inf,
+    high: float = math.inf,
+    open_low: bool = False,
+    open_high: bool = False,
+) -> float:
+    """A real number in an interval; infinities only where the interval reaches them and is closed there."""
+    if isinstance(value, bool) or not isinstance(value, (numbers.Real, np.ndarray)) or np.ndim(value) != 0:
+        raise TypeError(f"{name} must be a number, got {value!r}")
+    number = float(value)  # type: ignore[arg-type]
+    inside = (low < number if open_low else low <= number) and (number < high if open_high else number <= high)
+    if not inside:
+        interval = f"{'(' if open_low else '['}{low:g}, {high:g}{')' if open_high else ']'}"
+        raise ValueError(f"{name} must lie in {interval}, got {name}={value}")
+    return number
+
+
+def check_nonnegative(value: Any, name: str) -> float:
+    """A finite number >= 0."""
+    return check_number(value, name, low=0.0, high=math.inf, open_high=True)
+
+
+def check_positive(value: Any, name: str) -> float:
+    """A finite number > 0."""
+    return check_number(value, name, low=0.0, high=math.inf, open_low=True, open_high=True)
+
+
+def check_count(value: Any, name: str, low: int = 1) -> int:
+    """An integer of at least `low`."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise TypeError(f"{name} must be an integer, got {value!r}")
+    if value < low:
+        raise ValueError(f"{name} must be at least {low}, got {name}={value}")
+    return int(value)
+
+
+def check_indices(indices: Iterable[int] | None, n_features: int, name: str) -> np.ndarray:
+    """Distinct coordinates of range(n_features), sorted; None means none."""
+    if indices is None:
+        return np.empty(0, dtype=np.intp)
+    index = np.asarray(list(indices) if not isinstance(indices, np.ndarray) else indices)
+    if index.size == 0:
+        return np.empty(0, dtype=np.intp)
+    if index.dtype == bool:
+        if index.shape != (n_features,):
+            raise ValueError(
+                f"{name} as a mask must have length {n_features} (the number of features), got {index.shape}"
+            )
+        return np.flatnonzero(index)
+    if index.ndim != 1 or index.dtype.kind not in "iu":
+        raise TypeError(f"{name} must be a sequence of integers (coordinates) or a boolean mask, got {indices!r}")
+    if index.min() < 0 or index.max() >= n_features:
+        bad = index[(index < 0) | (index >= n_features)][0]
+        raise ValueError(f"{name} must lie in 0..{n_features - 1}, got {bad}")
+    unique = np.unique(index)
+    if unique.size != index.size:
+        raise ValueError(f"{name} must name each coordinate once, got {list(index)}")
+    return unique.astype(np.intp)
+
+
+def check_vector(values: Any, name: str, size: int | None = None, *, finite: bool = True) -> np.ndarray:
+    """A one-dimensional float array on the host; float32 stays float32."""
+    vector = np.asarray(values)
+    if vector.dtype.kind not in "fiub":
+        raise TypeError(f"{name} must be numbers, got an array of dtype {vector.dtype}")
+    if vector.dtype not in (np.float32, np.float64):
+        vector = vector.astype(np.float64)
+    if vector.ndim != 1:
+        raise ValueError(f"{name} must be one-dimensional, got shape {vector.shape}; use {name}.ravel() if that is meant")
+    if size is not None and vector.size != size:
+        raise ValueError(f"{name} must have length {size}, got {vector.size}")
+    if finite:
+        check_finite(vector, name)
+    return vector
+
+
+def check_finite(array: np.ndarray, name: str) -> None:
+    """Refuse NaN and infinities, naming the first place."""
+    if array.size == 0 or math.isfinite(float(np.sum(array, dtype=np.float64))):
+        return
+    bad = ~np.isfinite(array)
+    if bad.any():  # the sum alone may overflow although every entry is finite
+        where = tuple(int(i) for i in np.argwhere(bad)[0])
+        raise ValueError(
+            f"{name} must be finite, got {array[where]} at index {where if len(where) > 1 else where[0]} "
+            f"({int(bad.sum())} such entries); drop or impute them first"
+        )

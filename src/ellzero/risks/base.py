@@ -1,0 +1,202 @@
+"""What a risk is: a function R of w, seen one Point at a time."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from .._arrays import Array, like, scatter, to_host
+from .._validation import check_indices
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A number that describes a promise, with where it comes from.
+
+    Attributes
+    ----------
+    value : float
+    source : {"exact", "bound", "estimate"}
+        "exact" up to rounding; "bound" is on the safe side for certain (above for smoothness, below for strong
+        convexity); "estimate" proves nothing.
+    """
+
+    value: float
+    source: Literal["exact", "bound", "estimate"]
+
+    def __float__(self) -> float:
+        return self.value
+
+
+class Point:
+    """A vector w at which a risk is looked at.
+
+    `value` and `gradient` are computed when first read and share one forward product with the data.
+
+    Parameters
+    ----------
+    risk : Risk
+    w : array of shape (n_features,)
+    support : array of increasing indices, optional
+        Where w may be nonzero; lets the forward product touch those columns alone. None if w is dense.
+    """
+
+    __slots__ = ("_gradient", "_state", "_value", "risk", "support", "w")
+
+    def __init__(self, risk: Risk, w: Array, support: Array | None = None) -> None:
+        self.risk = risk
+        self.w = w
+        self.support = support
+        self._state: Any = _UNSEEN
+        self._value: float | None = None
+        self._gradient: Array | None = None
+
+    @property
+    def state(self) -> Any:
+        """What value and gradient share: for linear models the predictions at w."""
+        if self._state is _UNSEEN:
+            self._state = self.risk._forward(self.w, self.support)
+        return self._state
+
+    @property
+    def value(self) -> float:
+        """R(w)."""
+        if self._value is None:
+            self._value = float(self.risk._value(self.w, self.state))
+        return self._value
+
+    @property
+    def gradient(self) -> Array:
+        """∇R(w)."""
+        if self._gradient is None:
+            self._gradient = self.risk._gradient(self.w, self.state)
+        return self._gradient
+
+
+_UNSEEN = object()
+
+
+class Risk(ABC):
+    """R(w) = (1/n) Σ_i R_i(w): the function that is minimised.
+
+    A risk of your own writes three methods: `_forward` (what value and gradient share, may be None), `_value`
+    and `_gradient`; and, if it is a mean of terms, `_gradient_of_rows`.
+    """
+
+    #: number of coordinates of w
+    n_features: int
+    #: number n of terms R_i
+    n_terms: int = 1
+    #: whether R is known to be convex
+    convex: bool = False
+    #: a number that R never goes below; 0 for losses
+    lower_bound: float = -math.inf
+
+    @abstractmethod
+    def _forward(self, w: Array, support: Array | None) -> Any: ...
+
+    @abstractmethod
+    def _value(self, w: Array, state: Any) -> float: ...
+
+    @abstractmethod
+    def _gradient(self, w: Array, state: Any) -> Array: ...
+
+    def _gradient_of_rows(self, w: Array, rows: np.ndarray) -> Array:
+        raise NotImplementedError(
+            f"{type(self).__name__} has no terms to pick from, so gradient(w, rows=...) is not defined; "
+            "use the full gradient"
+        )
+
+    def at(self, w: Array, support: Array | None = None) -> Point:
+        """The risk at w; see `Point`."""
+        return Point(self, w, support)
+
+    def value(self, w: Array) -> float:
+        """R(w)."""
+        return self.at(self.as_vector(w)).value
+
+    def gradient(self, w: Array, rows: Any = None) -> Array:
+        """∇R(w), or the mean of ∇R_i(w) over i in rows."""
+        w = self.as_vector(w)
+        if rows is None:
+            return self.at(w).gradient
+        index = np.asarray(rows)
+        if index.size == 0:
+            raise ValueError("rows must name at least one term, got none")
+        return self._gradient_of_rows(w, index)
+
+    @property
+    def smoothness(self) -> Constant:
+        """L with ∇²R ⪯ L·I everywhere."""
+        return Constant(math.inf, "bound")
+
+    @property
+    def strong_convexity(self) -> Constant:
+        """ν with ∇²R ⪰ ν·I everywhere."""
+        return Constant(0.0 if self.convex else -math.inf, "bound")
+
+    def restrict(self, support: Any) -> Risk:
+        """The risk of the coordinates in the support alone, all others zero: what a refit minimises."""
+        return Restricted(self, check_indices(support, self.n_features, "support"))
+
+    @property
+    def zero(self) -> Array:
+        """The origin, in the array library, dtype and device that w lives in."""
+        return np.zeros(self.n_features)
+
+    def as_vector(self, w: Any) -> Array:
+        """w as a vector of this risk: its library, dtype and device; the length is checked."""
+        vector = like(to_host(w) if hasattr(w, "detach") and isinstance(self.zero, np.ndarray) else w, self.zero)
+        if vector.shape != (self.n_features,):
+            raise ValueError(
+                f"w must have shape ({self.n_features},), the number of features of {type(self).__name__}, "
+                f"got {tuple(vector.shape)}"
+            )
+        return vector
+
+
+class Restricted(Risk):
+    """u ↦ R(w) where w holds u on the support and zeros elsewhere."""
+
+    def __init__(self, risk: Risk, support: np.ndarray) -> None:
+        self.risk, self.support = risk, support
+        self.n_features = support.size
+        self.n_terms, self.convex, self.lower_bound = risk.n_terms, risk.convex, risk.lower_bound
+
+    def _embed(self, u: Array) -> Array:
+        return scatter(u, self.support, self.risk.n_features)
+
+    def _forward(self, w: Array, support: Array | None) -> Point:
+        return self.risk.at(self._embed(w), self.support)
+
+    def _value(self, w: Array, state: Point) -> float:
+        return state.value
+
+    def _gradient(self, w: Array, state: Point) -> Array:
+        return state.gradient[self.support]
+
+    def _gradient_of_rows(self, w: Array, rows: np.ndarray) -> Array:
+        return self.risk._gradient_of_rows(self._embed(w), rows)[self.support]
+
+    @property
+    def smoothness(self) -> Constant:
+        """At most that of the whole risk."""
+        return Constant(self.risk.smoothness.value, _no_longer_exact(self.risk.smoothness))
+
+    @property
+    def strong_convexity(self) -> Constant:
+        """At least that of the whole risk."""
+        return Constant(self.risk.strong_convexity.value, _no_longer_exact(self.risk.strong_convexity))
+
+    @property
+    def zero(self) -> Array:
+        """The origin of the restricted problem."""
+        return self.risk.zero[self.support]
+
+
+def _no_longer_exact(constant: Constant) -> Literal["bound", "estimate"]:
+    return "estimate" if constant.source == "estimate" else "bound"
