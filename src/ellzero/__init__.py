@@ -1,6 +1,45 @@
 """ellzero: sparse optimisation under convex constraints, with an answer for how good the answer is."""
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
 from . import risks, sets
+from .loop import minimize
+from .methods import Method, preset
+from .oracles import FullGradient
+from .projections import hard_threshold, restricted, two_step_projection
+from .result import History, Result, Status
 
 __version__ = "0.1.0.dev0"
-__all__ = ["risks", "sets"]
+__all__ = [
+    "FullGradient",
+    "History",
+    "Method",
+    "Result",
+    "Status",
+    "datasets",
+    "hard_threshold",
+    "minimize",
+    "preset",
+    "restricted",
+    "risks",
+    "sets",
+    "testing",
+    "theory",
+    "two_step_projection",
+]
+
+# loaded when first used, so that `import ellzero` stays as cheap as numpy
+_LAZY = {"datasets", "plot", "testing", "theory"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return import_module(f".{name}", __name__)
+    raise AttributeError(f"module 'ellzero' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY})

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 
-from .._arrays import Array, like, scatter, to_host
+from .._arrays import Array, index_like, like, namespace, scatter, to_host
 from .._validation import check_indices
 
 
@@ -124,10 +125,7 @@ class Risk(ABC):
         w = self.as_vector(w)
         if rows is None:
             return self.at(w).gradient
-        index = np.asarray(rows)
-        if index.size == 0:
-            raise ValueError("rows must name at least one term, got none")
-        return self._gradient_of_rows(w, index)
+        return self._gradient_of_rows(w, _check_rows(rows, self.n_terms))
 
     @property
     def smoothness(self) -> Constant:
@@ -148,9 +146,14 @@ class Risk(ABC):
         """The origin, in the array library, dtype and device that w lives in."""
         return np.zeros(self.n_features)
 
+    @cached_property
+    def _reference(self) -> Array:
+        return self.zero[:0]
+
     def as_vector(self, w: Any) -> Array:
         """w as a vector of this risk: its library, dtype and device; the length is checked."""
-        vector = like(to_host(w) if hasattr(w, "detach") and isinstance(self.zero, np.ndarray) else w, self.zero)
+        reference = self._reference
+        vector = like(to_host(w) if hasattr(w, "detach") and isinstance(reference, np.ndarray) else w, reference)
         if vector.shape != (self.n_features,):
             raise ValueError(
                 f"w must have shape ({self.n_features},), the number of features of {type(self).__name__}, "
@@ -164,23 +167,27 @@ class Restricted(Risk):
 
     def __init__(self, risk: Risk, support: np.ndarray) -> None:
         self.risk, self.support = risk, support
+        self._index = index_like(support, risk.zero)
         self.n_features = support.size
         self.n_terms, self.convex, self.lower_bound = risk.n_terms, risk.convex, risk.lower_bound
 
     def _embed(self, u: Array) -> Array:
-        return scatter(u, self.support, self.risk.n_features)
+        return scatter(u, self._index, self.risk.n_features)
+
+    def _pick(self, g: Array) -> Array:
+        return g[self._index] if isinstance(g, np.ndarray) else namespace(g).take(g, self._index, axis=0)
 
     def _forward(self, w: Array, support: Array | None) -> Point:
-        return self.risk.at(self._embed(w), self.support)
+        return self.risk.at(self._embed(w), self._index)
 
     def _value(self, w: Array, state: Point) -> float:
         return state.value
 
     def _gradient(self, w: Array, state: Point) -> Array:
-        return state.gradient[self.support]
+        return self._pick(state.gradient)
 
     def _gradient_of_rows(self, w: Array, rows: np.ndarray) -> Array:
-        return self.risk._gradient_of_rows(self._embed(w), rows)[self.support]
+        return self._pick(self.risk._gradient_of_rows(self._embed(w), rows))
 
     @property
     def smoothness(self) -> Constant:
@@ -195,8 +202,20 @@ class Restricted(Risk):
     @property
     def zero(self) -> Array:
         """The origin of the restricted problem."""
-        return self.risk.zero[self.support]
+        return self._pick(self.risk.zero)
 
 
 def _no_longer_exact(constant: Constant) -> Literal["bound", "estimate"]:
     return "estimate" if constant.source == "estimate" else "bound"
+
+
+def _check_rows(rows: Any, n_terms: int) -> np.ndarray:
+    """Terms to average over: any integers of range(n_terms), repeats allowed; a mask names the terms it holds."""
+    index = to_host(rows) if hasattr(rows, "detach") else np.asarray(rows)
+    if index.dtype == bool and index.shape == (n_terms,):
+        index = np.flatnonzero(index)
+    if index.ndim != 1 or index.size == 0 or index.dtype.kind not in "iu":
+        raise ValueError(f"rows must be a list of at least one integer (the terms to average over), got {rows!r}")
+    if index.min() < 0 or index.max() >= n_terms:
+        raise IndexError(f"rows must lie in 0..{n_terms - 1} (the risk has {n_terms} terms), got {rows!r}")
+    return index

@@ -1,0 +1,27 @@
+"""Convex constraint sets Γ, each with its projection."""
+
+from .balls import Ellipsoid, L1Ball, L2Ball, LpBall, Simplex, SubSimplex, WeightedL1Ball
+from .base import ConstraintSet, EmptySlice
+from .combine import Intersection
+from .elementwise import Box, Everywhere, LinfBall, NonNegative
+from .groups import GroupWise
+from .polytopes import PackingPolytope
+
+__all__ = [
+    "Box",
+    "ConstraintSet",
+    "Ellipsoid",
+    "EmptySlice",
+    "Everywhere",
+    "GroupWise",
+    "Intersection",
+    "L1Ball",
+    "L2Ball",
+    "LinfBall",
+    "LpBall",
+    "NonNegative",
+    "PackingPolytope",
+    "Simplex",
+    "SubSimplex",
+    "WeightedL1Ball",
+]

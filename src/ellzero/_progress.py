@@ -1,0 +1,29 @@
+"""The lines that `verbose` prints."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .result import Result
+
+
+class Printer:
+    """Prints about twenty lines a run at verbosity 1, and one an iteration at 2."""
+
+    def __init__(self, verbose: int, max_iter: int) -> None:
+        self.every = 0 if not verbose else 1 if verbose > 1 else max(1, max_iter // 20)
+        if self.every:
+            print(f"{'iteration':>9}  {'objective':>14}  {'change':>9}  {'seconds':>8}")
+
+    def row(self, nit: int, fun: float, change: float, seconds: float) -> None:
+        """One iteration."""
+        if self.every and (nit % self.every == 0 or nit == 1):
+            objective = "" if math.isnan(fun) else f"{fun:.8g}"
+            print(f"{nit:>9}  {objective:>14}  {change:>9.2e}  {seconds:>8.2f}", flush=True)
+
+    def end(self, result: Result) -> None:
+        """How it ended."""
+        if self.every:
+            print(f"objective {result.fun:.8g} with {result.support.size} nonzeros: {result.message}", flush=True)

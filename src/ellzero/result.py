@@ -1,0 +1,166 @@
+"""What a run returns: the answer, how it ended, what it cost and how it went."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from ._arrays import Array
+from .sets import ConstraintSet
+
+
+class Status(Enum):
+    """How a run ended; each member is a sentence."""
+
+    CONVERGED = "the iterates stopped moving: the last relative change is at most tol"
+    STATIONARY = "the point is stationary: the projected-gradient residual fell below tol times its first value"
+    MAX_ITER = "max_iter iterations were made before the iterates settled"
+    TIME_LIMIT = "the time limit was reached before the iterates settled"
+    CALLBACK = "the callback stopped the run"
+    DIVERGED = "the iterates or the objective became infinite or NaN; a smaller step helps"
+    RUNNING = "the run is under way"
+
+    @property
+    def success(self) -> bool:
+        """Whether the run ended because its job was done."""
+        return self in (Status.CONVERGED, Status.STATIONARY)
+
+
+@dataclass
+class Counts:
+    """What a run has spent so far, in units that do not depend on the machine."""
+
+    n_gradients: int = 0
+    n_values: int = 0
+    n_thresholds: int = 0
+    n_monitor: int = 0
+
+
+class History:
+    """One row an iteration, row 0 being the start: the curves of every figure.
+
+    Attributes
+    ----------
+    fun : array
+        Objective; NaN where it was not monitored.
+    step : array
+        Step size that led to this row's point; NaN in row 0.
+    change : array
+        ||w_t - w_{t-1}|| / ||w_t||; NaN in row 0.
+    time : array
+        Seconds since the start.
+    n_gradients, n_values, n_thresholds, n_monitor : array
+        Cumulative counts, see `Result`.
+    """
+
+    columns = ("fun", "step", "change", "time", "n_gradients", "n_values", "n_thresholds", "n_monitor")
+
+    def __init__(self) -> None:
+        self._rows: list[tuple[float, ...]] = []
+
+    def append(self, fun: float, step: float, change: float, time: float, counts: Counts) -> None:
+        """Add a row."""
+        self._rows.append(
+            (fun, step, change, time, counts.n_gradients, counts.n_values, counts.n_thresholds, counts.n_monitor)
+        )
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getattr__(self, name: str) -> np.ndarray:
+        if name.startswith("_") or name not in self.columns:
+            raise AttributeError(f"History has no column {name!r}; it has {', '.join(self.columns)}")
+        place = self.columns.index(name)
+        column = [row[place] for row in self._rows]
+        return np.array(column, dtype=np.int64 if name.startswith("n_") else np.float64)
+
+    def __dir__(self) -> Sequence[str]:
+        return [*super().__dir__(), *self.columns]
+
+    def __repr__(self) -> str:
+        return f"<History of {len(self)} rows: {', '.join(self.columns)}>"
+
+
+@dataclass
+class Result:
+    """The answer of a run and all that is known about it; the same fields whatever the method.
+
+    Attributes
+    ----------
+    x : array
+        The best point found: at most k nonzeros, in Γ.
+    fun : float
+        R(x).
+    support : array of int
+        Where x is not zero.
+    k, constraint : what was asked.
+    status, success, message : how the run ended.
+    nit : int
+        Iterations made.
+    violation : float
+        How far x is outside Γ, relative; 0 means exactly inside.
+    stationarity : float
+        ||x - P(x - ηg)|| / η with the method's last step η and g = ∇R(x): zero at a fixed point of the method.
+        It costs one gradient after the run, which is not counted below. NaN where ∇R is not to be had cheaply.
+    n_gradients : int
+        Calls of ∇R_i (a full gradient counts n).
+    n_values : int
+        Function values that the method needed.
+    n_thresholds : int
+        Hard-thresholding operations.
+    n_monitor : int
+        Function values computed only to pick the best iterate and to fill the history.
+    projection : str
+        The projection that was used.
+    method : str
+    largest_L : float
+        The largest 1/η that was used.
+    history : History
+    failures : tuple
+        What went wrong in evaluations and was dealt with.
+    certificate : object or None
+    """
+
+    x: Array
+    k: int
+    constraint: ConstraintSet
+    support: np.ndarray
+    fun: float
+    nit: int
+    status: Status
+    message: str
+    violation: float
+    stationarity: float
+    history: History
+    n_gradients: int
+    n_values: int
+    n_thresholds: int
+    n_monitor: int
+    projection: str
+    method: str
+    largest_L: float
+    failures: tuple[Any, ...] = field(default=())
+    certificate: Any = None
+
+    @property
+    def success(self) -> bool:
+        """Whether the run ended because its job was done."""
+        return self.status.success
+
+    def __repr__(self) -> str:
+        lines = {
+            "objective": f"{self.fun:.8g}",
+            "nonzeros": f"{self.support.size} of at most {self.k}",
+            "constraint": f"{self.constraint!r}, violation {self.violation:.1g}",
+            "method": f"{self.method}, projection {self.projection}",
+            "status": f"{self.message} ({self.nit} iterations)",
+            "cost": f"{self.n_gradients} gradients, {self.n_values} values, {self.n_thresholds} thresholdings",
+        }
+        if math.isfinite(self.stationarity):
+            lines["stationarity"] = f"{self.stationarity:.2g}"
+        return "ellzero result\n" + "\n".join(f"  {name:<13}{text}" for name, text in lines.items())

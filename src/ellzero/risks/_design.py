@@ -1,0 +1,390 @@
+"""The one adaptor through which risks see data: products with X and its transpose, columns and rows of X.
+
+Dense arrays (NumPy, memory maps, torch and other array libraries), scipy.sparse matrices and linear operators
+answer the same calls, so that a risk is written once.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from .._arrays import Array, index_like, is_array, like, namespace, to_host
+
+# Touching only the support's columns pays when the gather is cheaper than the whole product. Measured: a gather
+# from rows (C order) wins below 3% of the columns, one from columns (F order) below 20%, and neither wins on
+# small matrices, whose products are over before an index array is looked at.
+_SMALL = 50_000
+_ROW_ORDER_SHARE = 32
+_COLUMN_ORDER_SHARE = 5
+_SPARSE_SHARE = 4
+_BLOCK = 2**20  # entries converted at a time where a matrix must not be copied as a whole
+
+
+class Design(ABC):
+    """A matrix X of shape (n, p), known by its products.
+
+    Attributes
+    ----------
+    shape : (n, p)
+    reference : array
+        Shows the library, dtype and device of the vectors that X is multiplied with.
+    explicit : bool
+        Whether entries can be read, so that `moments` is affordable.
+    """
+
+    shape: tuple[int, int]
+    reference: Array
+    explicit = True
+
+    @abstractmethod
+    def forward(self, w: Array, support: Array | None = None) -> Array:
+        """X @ w for w of shape (p,) or (p, c); w is zero outside the support, where one is given."""
+
+    @abstractmethod
+    def adjoint(self, r: Array) -> Array:
+        """X.T @ r for r of shape (n,) or (n, c)."""
+
+    @abstractmethod
+    def columns(self, index: Array) -> Design:
+        """X[:, index]."""
+
+    @abstractmethod
+    def rows(self, index: np.ndarray) -> Design:
+        """X[index]; rows may repeat, and no other row is read."""
+
+    @abstractmethod
+    def dense(self) -> Array:
+        """X as an array: for narrow pieces such as columns(S), since everything is copied."""
+
+    @property
+    @abstractmethod
+    def T(self) -> Design:
+        """The transpose."""
+
+    @abstractmethod
+    def moments(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """XᵀΩX and Xᵀω with Ω = diag(ω), on the host and in double precision whatever X is."""
+
+    def asarray(self, values: Any) -> Array:
+        """Values in the library, dtype and device of X."""
+        return like(values, self.reference)
+
+    def zeros(self, size: int) -> Array:
+        """A vector of zeros in the library, dtype and device of X."""
+        if isinstance(self.reference, np.ndarray):
+            return np.zeros(size, dtype=self.reference.dtype)
+        return self.asarray(namespace(self.reference).zeros(size))
+
+
+def take(a: Array, index: Array, axis: int = 0) -> Array:
+    """The entries of a at the index along an axis, in any library."""
+    if isinstance(a, np.ndarray):
+        return a[index] if axis == 0 else a[:, index]
+    return namespace(a).take(a, index_like(index, a), axis=axis)
+
+
+class Dense(Design):
+    """An array in memory or mapped from a file; never copied."""
+
+    def __init__(self, X: Array) -> None:
+        self.X, self.reference = X, X
+        self.shape = n, p = X.shape
+        self._transpose = X.T
+        by_columns = isinstance(X, np.ndarray) and abs(X.strides[0]) < abs(X.strides[1])
+        few = p // (_COLUMN_ORDER_SHARE if by_columns else _ROW_ORDER_SHARE)
+        self._few_columns = few if n * p > _SMALL else -1
+
+    def forward(self, w: Array, support: Array | None = None) -> Array:
+        if support is not None and support.shape[0] <= self._few_columns:
+            return take(self.X, support, axis=1) @ take(w, support)
+        return self.X @ w
+
+    def adjoint(self, r: Array) -> Array:
+        return self._transpose @ r
+
+    def columns(self, index: Array) -> Design:
+        return Dense(take(self.X, index, axis=1))
+
+    def rows(self, index: np.ndarray) -> Design:
+        return Dense(take(self.X, index))
+
+    def dense(self) -> Array:
+        return self.X
+
+    @property
+    def T(self) -> Design:
+        return Dense(self._transpose)
+
+    def moments(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        p = self.shape[1]
+        xp = namespace(self.X)
+        gram, mean = np.zeros((p, p)), np.zeros(p)
+        for rows in _row_blocks(self.shape):
+            block = _in_double(self.X[rows, :])
+            root = like(np.sqrt(weights[rows]), self.X, dtype=xp.float64)
+            scaled = block * root[:, None]
+            gram += to_host(scaled.T @ scaled)
+            mean += to_host(scaled.T @ root)
+        return gram, mean
+
+
+class ConvertedMap(Dense):
+    """A memory map of integers or other numbers that products cannot use: converted block by block in each one."""
+
+    def __init__(self, X: np.ndarray) -> None:
+        super().__init__(X)
+        self.reference = np.empty(0)
+
+    def forward(self, w: Array, support: Array | None = None) -> Array:
+        if support is not None and support.shape[0] <= self._few_columns:
+            return _in_double(self.X[:, support]) @ w[support]
+        return np.concatenate([_in_double(self.X[rows]) @ w for rows in _row_blocks(self.shape)])
+
+    def adjoint(self, r: Array) -> Array:
+        out = np.zeros((self.shape[1], *r.shape[1:]))
+        for rows in _row_blocks(self.shape):
+            out += _in_double(self.X[rows]).T @ r[rows]
+        return out
+
+    def columns(self, index: Array) -> Design:
+        return Dense(_in_double(self.X[:, index]))
+
+    def rows(self, index: np.ndarray) -> Design:
+        return Dense(_in_double(self.X[index]))
+
+    def dense(self) -> Array:
+        return _in_double(self.X)
+
+    @property
+    def T(self) -> Design:
+        return ConvertedMap(self.X.T)
+
+
+class Sparse(Design):
+    """A scipy.sparse matrix in CSR or CSC form; one copy in the other form, made when it is first of use."""
+
+    def __init__(self, X: Any) -> None:
+        self.X = X
+        self.shape = X.shape
+        self.reference = np.empty(0, dtype=X.dtype)
+        self._transpose = X.T
+        self._few_columns = self.shape[1] // _SPARSE_SHARE if X.nnz > _SMALL else -1
+
+    @cached_property
+    def _by_columns(self) -> Any:
+        return self.X.tocsc()
+
+    @cached_property
+    def _by_rows(self) -> Any:
+        return self.X.tocsr()
+
+    def forward(self, w: Array, support: Array | None = None) -> Array:
+        if support is not None and support.shape[0] <= self._few_columns:
+            return self._by_columns[:, support] @ w[support]
+        return self.X @ w
+
+    def adjoint(self, r: Array) -> Array:
+        return self._transpose @ r
+
+    def columns(self, index: Array) -> Design:
+        return Sparse(self._by_columns[:, index])
+
+    def rows(self, index: np.ndarray) -> Design:
+        return Sparse(self._by_rows[index])
+
+    def dense(self) -> Array:
+        return self.X.toarray()
+
+    @property
+    def T(self) -> Design:
+        return Sparse(self._transpose)
+
+    def moments(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        from scipy.sparse import diags_array
+
+        root = np.sqrt(weights)
+        scaled = diags_array(root) @ self.X.astype(np.float64)
+        return (scaled.T @ scaled).toarray(), scaled.T @ root
+
+
+class Operator(Design):
+    """A linear operator, seen through its two products alone; its pieces are operators again."""
+
+    explicit = False
+
+    def __init__(
+        self, shape: tuple[int, int], dtype: Any, forward: Callable[..., Any], adjoint: Callable[..., Any]
+    ) -> None:
+        self.shape = shape
+        self.reference = np.empty(0, dtype=dtype)
+        self._forward, self._adjoint = forward, adjoint
+
+    # The products are copied, because an operator may hand out the same buffer each time.
+
+    def forward(self, w: Array, support: Array | None = None) -> Array:
+        return np.array(self._forward(w), dtype=self.reference.dtype)
+
+    def adjoint(self, r: Array) -> Array:
+        return np.array(self._adjoint(r), dtype=self.reference.dtype)
+
+    def columns(self, index: Array) -> Design:
+        n, p = self.shape
+        return Operator(
+            (n, len(index)),
+            self.reference.dtype,
+            lambda w: self._forward(_spread(w, index, p)),
+            lambda r: self._adjoint(r)[index],
+        )
+
+    def rows(self, index: np.ndarray) -> Design:
+        n, p = self.shape
+        return Operator(
+            (len(index), p),
+            self.reference.dtype,
+            lambda w: self._forward(w)[index],
+            lambda r: self._adjoint(_spread(r, index, n)),
+        )
+
+    def dense(self) -> Array:
+        return self.forward(np.eye(self.shape[1], dtype=self.reference.dtype))
+
+    @property
+    def T(self) -> Design:
+        return Operator(self.shape[::-1], self.reference.dtype, self._adjoint, self._forward)
+
+    def moments(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return Dense(self.dense()).moments(weights)
+
+
+def as_design(X: Any, name: str = "X") -> Design:
+    """The matrix X, of any supported kind, as a Design; its entries are checked to be finite."""
+    if isinstance(X, Design):
+        return X
+    sparse = _is_sparse(X)
+    is_operator = not sparse and hasattr(X, "matvec")
+    if not (sparse or is_operator or is_array(X)):
+        X = np.asarray(X)
+    shape = tuple(X.shape)
+    if len(shape) != 2:
+        remedy = f"; use {name}.reshape(-1, 1) for a single feature" if len(shape) == 1 else ""
+        raise ValueError(f"{name} must be two-dimensional, one row for each sample, got shape {shape}{remedy}")
+    if 0 in shape:
+        raise ValueError(f"{name} must have at least one row and one column, got shape {shape}")
+    if is_operator:
+        return _from_operator(X, name)
+    if sparse:
+        return _from_sparse(X, name)
+    return _from_array(X, name)
+
+
+def _from_array(X: Array, name: str) -> Design:
+    if not isinstance(X, np.ndarray):
+        xp = namespace(X)
+        if not xp.isdtype(X.dtype, "real floating"):
+            if not xp.isdtype(X.dtype, ("bool", "integral")):
+                raise TypeError(f"{name} must hold real numbers, got dtype {X.dtype}")
+            X = xp.astype(X, xp.float64)
+        _check_finite(X, name)
+        return Dense(X)
+    _check_kind(X.dtype, name)
+    on_disk = isinstance(X, np.memmap)
+    X = np.asarray(X)  # a plain view: subclasses only slow products down
+    if _is_native_float(X.dtype):
+        _check_finite(X, name)
+        return Dense(X)
+    design = ConvertedMap(X) if on_disk else Dense(X.astype(np.float64))
+    _check_finite(design.X, name)
+    return design
+
+
+def _from_sparse(X: Any, name: str) -> Design:
+    from scipy.sparse import csc_array, csr_array
+
+    _check_kind(X.dtype, name)
+    X = csc_array(X) if X.format == "csc" else csr_array(X)  # shares its numbers with what was handed in
+    if not _is_native_float(X.dtype):
+        X = X.astype(np.float64)
+    if not np.isfinite(X.data).all():
+        entries = X.tocoo()
+        bad = np.flatnonzero(~np.isfinite(entries.data))[0]
+        raise _not_finite(name, entries.data[bad], entries.row[bad], entries.col[bad])
+    return Sparse(X)
+
+
+def _from_operator(X: Any, name: str) -> Design:
+    from scipy.sparse.linalg import aslinearoperator
+
+    operator = aslinearoperator(X)
+    dtype = np.dtype(np.float64 if operator.dtype is None else operator.dtype)
+    _check_kind(dtype, name)
+    dtype = dtype if _is_native_float(dtype) else np.dtype(np.float64)
+    adjoint = operator.adjoint().dot
+    try:
+        adjoint(np.zeros(operator.shape[0], dtype=dtype))
+    except NotImplementedError as error:
+        raise TypeError(
+            f"{name} must be an operator with rmatvec (the product with its transpose, which gradients need)"
+        ) from error
+    return Operator(operator.shape, dtype, operator.dot, adjoint)
+
+
+def _is_sparse(X: Any) -> bool:
+    # whoever hands in a sparse matrix has imported scipy.sparse, so nobody else needs to wait for that import
+    return "scipy.sparse" in sys.modules and sys.modules["scipy.sparse"].issparse(X)
+
+
+def _is_native_float(dtype: np.dtype) -> bool:
+    return dtype in (np.float32, np.float64) and dtype.isnative
+
+
+def _check_kind(dtype: np.dtype, name: str) -> None:
+    if dtype.kind not in "fiub":
+        raise TypeError(f"{name} must hold real numbers, got dtype {dtype}; encode or drop other columns first")
+
+
+def _check_finite(X: Array, name: str) -> None:
+    """Refuse NaN and infinities; no temporary is larger than a block, because X may be a memory map."""
+    xp = namespace(X)
+    if xp.isdtype(X.dtype, ("bool", "integral")):
+        return
+    with np.errstate(over="ignore", invalid="ignore"):
+        if math.isfinite(float(xp.sum(X))):
+            return
+    for rows in _row_blocks(X.shape):  # the sum alone may overflow although every entry is finite
+        block = to_host(X[rows, :])
+        bad = np.argwhere(~np.isfinite(block))
+        if len(bad):
+            i, j = bad[0]
+            raise _not_finite(name, block[i, j], rows.start + i, j)
+
+
+def _not_finite(name: str, value: float, row: int, column: int) -> ValueError:
+    return ValueError(
+        f"{name} must be finite, got {value} in row {row}, column {column}; drop or impute such entries first"
+    )
+
+
+def _row_blocks(shape: tuple[int, ...]) -> Iterator[slice]:
+    step = max(1, _BLOCK // shape[1])
+    return (slice(start, min(start + step, shape[0])) for start in range(0, shape[0], step))
+
+
+def _in_double(block: Array) -> Array:
+    if isinstance(block, np.ndarray):
+        return block.astype(np.float64, copy=False)
+    xp = namespace(block)
+    return xp.astype(block, xp.float64)
+
+
+def _spread(values: np.ndarray, index: Array, size: int) -> np.ndarray:
+    """The array of the given length that sums the values at the index, which may repeat."""
+    out = np.zeros((size, *values.shape[1:]), dtype=values.dtype)
+    np.add.at(out, index, values)
+    return out

@@ -1,0 +1,213 @@
+"""What all linear models share: predictions Xw, weights, the intercept, mini-batches and constants."""
+
+from __future__ import annotations
+
+import copy
+import math
+from abc import abstractmethod
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from .._arrays import Array, finfo_eps, is_array, namespace, to_host
+from .._validation import check_finite, check_indices, check_nonnegative, check_vector
+from ._design import Design, as_design, take
+from ._spectrum import extreme_eigenvalues
+from .base import Constant, Risk
+
+
+class LinearModel(Risk):
+    """R(w) = Σ_i ω_i ℓ(x_iᵀw + b, y_i) / Σ_i ω_i + (ridge/2)||w||².
+
+    With an intercept, b is profiled out: it is the minimiser for the w at hand, so R is a function of w alone, and
+    by the envelope theorem its gradient is the partial one at that b. Without, b = 0.
+
+    A loss writes `_loss`, `_slope` (its derivative in the prediction) and, for the intercept, either
+    `_best_intercept` or `_bend` (the second derivative) with `_intercept_bracket`.
+
+    Attributes
+    ----------
+    design : Design
+        The data matrix X.
+    y : array of shape (n,)
+        Targets, in the library and dtype of X.
+    share : float or array of shape (n,)
+        ω_i / Σ ω; a number where all are equal.
+    """
+
+    convex = True
+    lower_bound = 0.0
+    #: the largest second derivative of the loss
+    _curvature: float
+
+    def __init__(self, X: Any, y: Any, ridge: float, sample_weight: Any, fit_intercept: bool) -> None:
+        self.design = as_design(X)
+        self.n_terms, self.n_features = self.design.shape
+        self.ridge = check_nonnegative(ridge, "ridge")
+        self.fit_intercept = bool(fit_intercept)
+        self.share: Array | float = 1.0 / self.n_terms
+        if sample_weight is not None:
+            self.share = self.design.asarray(self._check_weights(sample_weight))
+        self._xp = namespace(self.design.reference)
+        self.y = self.design.asarray(self._check_targets(y))
+
+    def _check_weights(self, sample_weight: Any) -> np.ndarray:
+        weights = check_vector(_one_per_row(sample_weight, self.n_terms, "sample_weight"), "sample_weight")
+        if weights.min() < 0:
+            i = int(weights.argmin())
+            raise ValueError(f"sample_weight must be at least 0, got {weights[i]} at index {i}")
+        total = float(weights.sum(dtype=np.float64))
+        if total == 0:
+            raise ValueError("sample_weight must not be 0 everywhere: no sample would count")
+        return weights / total
+
+    def _check_targets(self, y: Any) -> np.ndarray:
+        targets = _one_per_row(y, self.n_terms, "y")
+        if targets.dtype.kind not in "fiub":
+            raise TypeError(f"y must be numbers for {type(self).__name__}, got dtype {targets.dtype}")
+        return check_vector(targets, "y")
+
+    # The loss of each sample, and its derivatives in the prediction z.
+
+    @abstractmethod
+    def _loss(self, z: Array, y: Array) -> Array: ...
+
+    @abstractmethod
+    def _slope(self, z: Array, y: Array) -> Array: ...
+
+    def _bend(self, z: Array, y: Array) -> Array:
+        raise NotImplementedError
+
+    # Predictions and their transpose; a model with several outputs reshapes w here.
+
+    def _predict(self, design: Design, w: Array, support: Array | None = None) -> Array:
+        return design.forward(w, support)
+
+    def _collect(self, design: Design, slopes: Array) -> Array:
+        return design.adjoint(slopes)
+
+    # What a risk is.
+
+    def _forward(self, w: Array, support: Array | None) -> Array:
+        z = self._predict(self.design, w, support)
+        return z + self._best_intercept(z) if self.fit_intercept else z
+
+    def _value(self, w: Array, state: Array) -> float:
+        value = self._mean_loss(state)
+        return value + 0.5 * self.ridge * float(w @ w) if self.ridge else value
+
+    def _mean_loss(self, z: Array) -> float:
+        return float(self._xp.sum(self.share * self._loss(z, self.y)))
+
+    def _gradient(self, w: Array, state: Array) -> Array:
+        gradient = self._collect(self.design, self.share * self._slope(state, self.y))
+        return gradient + self.ridge * w if self.ridge else gradient
+
+    def _gradient_of_rows(self, w: Array, rows: np.ndarray) -> Array:
+        batch = self.design.rows(rows)
+        z = self._predict(batch, w)
+        if self.fit_intercept:  # that of the whole sample, so that the batches average to ∇R
+            support = np.flatnonzero(w) if isinstance(w, np.ndarray) else None
+            z = z + self._best_intercept(self._predict(self.design, w, support))
+        share = self.share if isinstance(self.share, float) else take(self.share, rows)
+        slopes = (self.n_terms / rows.size) * share * self._slope(z, take(self.y, rows))
+        gradient = self._collect(batch, slopes)
+        return gradient + self.ridge * w if self.ridge else gradient
+
+    # The intercept.
+
+    def intercept(self, w: Array) -> Any:
+        """The b that is best for w; 0 without an intercept."""
+        if not self.fit_intercept:
+            return 0.0
+        return float(self._best_intercept(self._predict(self.design, self.as_vector(w))))
+
+    def _best_intercept(self, z: Array) -> Array | float:
+        """The root of the increasing function b ↦ Σ share ℓ'(z + b), by Newton's method inside a bracket."""
+        xp, eps = self._xp, finfo_eps(self.design.reference)
+        low, high, b = self._intercept_bracket(z)
+        last_step = high - low
+        for _ in range(100):
+            slopes = self.share * self._slope(z + b, self.y)
+            slope = float(xp.sum(slopes))
+            if abs(slope) <= eps * float(xp.sum(xp.abs(slopes))):
+                break
+            low, high = (low, b) if slope > 0 else (b, high)
+            bend = float(xp.sum(self.share * self._bend(z + b, self.y)))
+            step = -slope / bend if bend > 0 else math.inf
+            if not low < b + step < high or abs(step) > 0.5 * last_step:
+                step = 0.5 * (low + high) - b
+            b += step
+            last_step = abs(step)
+            if last_step <= eps * max(1.0, abs(b)):
+                break
+        return b
+
+    def _intercept_bracket(self, z: Array) -> tuple[float, float, float]:
+        """Numbers below and above the best intercept, and a guess between them."""
+        raise NotImplementedError
+
+    def _mean(self, values: Array) -> float:
+        return float(self._xp.sum(self.share * values))
+
+    # Constants.
+
+    @cached_property
+    def _spectrum(self) -> tuple[Constant, Constant]:
+        return extreme_eigenvalues(self.design, self.share, self.fit_intercept)
+
+    @property
+    def smoothness(self) -> Constant:
+        """The loss's largest second derivative times the largest eigenvalue of XᵀΩX/Σω, plus the ridge."""
+        largest = self._spectrum[0]
+        source = "estimate" if largest.source == "estimate" else "bound"
+        return Constant(self._curvature * largest.value + self.ridge, source)
+
+    @property
+    def strong_convexity(self) -> Constant:
+        """The ridge: the loss itself may be flat."""
+        return Constant(self.ridge, "bound")
+
+    def restrict(self, support: Any) -> Risk:
+        """The same model on the columns of the support."""
+        part = self._on_columns(check_indices(support, self.n_features, "support"))
+        part.n_features = part.design.shape[1]
+        return part
+
+    def _on_columns(self, columns: np.ndarray) -> LinearModel:
+        part = copy.copy(self)
+        part.__dict__.pop("_spectrum", None)
+        part.design = self.design.columns(columns)
+        return part
+
+    @property
+    def zero(self) -> Array:
+        """The origin, in the array library, dtype and device of X."""
+        return self.design.zeros(self.n_features)
+
+
+def _one_per_row(values: Any, n: int, name: str) -> np.ndarray:
+    """A vector with an entry for each row of X, on the host."""
+    vector = to_host(values) if is_array(values) else np.asarray(values)
+    if vector.ndim != 1:
+        raise ValueError(
+            f"{name} must be one-dimensional, got shape {vector.shape}; use {name}.ravel() if that is meant"
+        )
+    if vector.size != n:
+        raise ValueError(f"{name} must have length {n}, one for each row of X, got {vector.size}")
+    return vector
+
+
+def check_labels(y: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """The sorted distinct labels, and for each row the position of its label among them."""
+    labels = _one_per_row(y, n, "y")
+    if labels.dtype.kind == "f":
+        check_finite(labels, "y")
+    try:
+        classes, position = np.unique(labels, return_inverse=True)
+    except TypeError as error:
+        raise TypeError(f"y must hold labels of one kind, which can be sorted: {error}") from error
+    if classes.size < 2:
+        raise ValueError(f"y must hold at least two different labels, got only {classes[0]!r}")
+    return classes, position

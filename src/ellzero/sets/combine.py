@@ -1,0 +1,135 @@
+"""Intersections of sets."""
+
+from __future__ import annotations
+
+import warnings
+import numpy as np
+
+from .._arrays import Array, like, norm
+from .._validation import check_count, check_positive
+from .base import ConstraintSet, EmptySlice, on_host
+
+
+class Intersection(ConstraintSet):
+    """argmin ||w - v|| over w in Γ_1 ∩ ... ∩ Γ_m, by Dykstra's alternating projections.
+
+    The result ends exactly inside: scaled towards zero where all sets contain it, otherwise by alternating
+    projections until the violation is at the level of rounding.
+
+    Parameters
+    ----------
+    *sets : ConstraintSet
+    tol : float
+        The projections stop when a round moves the point by at most tol, relative to its size.
+    max_iter : int
+        Rounds at the most; a warning tells if they were not enough.
+
+    Examples
+    --------
+    >>> import numpy as np, ellzero as ez
+    >>> gamma = ez.sets.Intersection(ez.sets.L1Ball(1.0), ez.sets.LinfBall(0.6))
+    >>> gamma.project(np.array([3.0, 0.5])).round(6)
+    array([0.6, 0.4])
+    """
+
+    def __init__(self, *sets: ConstraintSet, tol: float = 1e-12, max_iter: int = 10_000) -> None:
+        if not sets:
+            raise ValueError("Intersection needs at least one set")
+        for s in sets:
+            if not isinstance(s, ConstraintSet):
+                raise TypeError(f"Intersection takes constraint sets, got {s!r}")
+        sizes = {s.n_features for s in sets} - {None}
+        if len(sizes) > 1:
+            raise ValueError(f"the sets must have the same number of coordinates, got {sorted(sizes)}")  # type: ignore[type-var]
+        self.sets = sets
+        self.tol, self.max_iter = check_positive(tol, "tol"), check_count(max_iter, "max_iter")
+        self.n_features = sizes.pop() if sizes else None
+        self.closed_under_zeroing = all(s.closed_under_zeroing for s in sets)
+        self.needs_entry = any(s.needs_entry for s in sets)
+        self.forced = np.unique(np.concatenate([s.forced for s in sets]))
+
+    @property
+    def why(self) -> str:
+        """Why the set preserves supports, or does not."""
+        if self.closed_under_zeroing:
+            return "it is an intersection of sets that preserve supports"
+        bad = next(s for s in self.sets if not s.closed_under_zeroing)
+        return f"one of its sets, {bad!r}, does not: {bad.why}"
+
+    def project(self, v: Array, support: Array | None = None) -> Array:
+        values, index = on_host(v, support)
+        self.require_slice(index)
+        w, left = self._dykstra(values.astype(float), index)
+        w = (self._shrink if self.closed_under_zeroing else self._alternate)(w, index)
+        if left > self.tol:
+            warnings.warn(
+                f"{self!r}: Dykstra's projections still moved by {left:.1e} (relative) after {self.max_iter} "
+                f"rounds, above tol={self.tol:g}; raise max_iter or tol",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        return like(w, v)
+
+    project.__doc__ = ConstraintSet.project.__doc__
+
+    def violation(self, w: Array) -> float:
+        return max(s.violation(w) for s in self.sets)
+
+    violation.__doc__ = ConstraintSet.violation.__doc__
+
+    def _dykstra(self, v: np.ndarray, index: np.ndarray) -> tuple[np.ndarray, float]:
+        """The projection, and how much the last round still moved."""
+        w, corrections = v, [np.zeros_like(v) for _ in self.sets]
+        scale, moved = max(norm(v), 1e-300), 0.0
+        for _ in range(self.max_iter):
+            moved = 0.0
+            for i, s in enumerate(self.sets):
+                shifted = w + corrections[i]
+                projected = s.project(shifted, index)
+                correction = shifted - projected
+                # the corrections, not the point, tell convergence: the point may stand still for many rounds
+                moved += norm(correction - corrections[i]) / scale
+                w, corrections[i] = projected, correction
+            if moved <= self.tol:
+                break
+        return w, moved
+
+    def _shrink(self, w: np.ndarray, index: np.ndarray) -> np.ndarray:
+        """Scale towards zero by the least that brings w inside every set.
+
+        Sets closed under zeroing are closed under shrinking any coordinates, so moving an entry towards zero
+        for the sake of one set never leaves another. Signs first, because scaling cannot mend them.
+        """
+        for s in self.sets:
+            nearest = s.project(w, index)
+            w = np.where((nearest == 0) | (np.sign(nearest) != np.sign(w)), 0.0, w)
+        factor = 2 * np.finfo(float).eps
+        inside = w
+        while factor < 1:
+            if all(_is_inside(s, inside, index) for s in self.sets):
+                return inside
+            inside, factor = w * (1 - factor), 2 * factor
+        return np.zeros_like(w)
+
+    def _alternate(self, w: np.ndarray, index: np.ndarray) -> np.ndarray:
+        """Plain alternating projections: no longer nearest, but only a rounding away, and inside."""
+        for _ in range(self.max_iter):
+            before = w
+            for s in self.sets:
+                w = s.project(w, index)
+            if norm(w - before) <= 4 * np.finfo(float).eps * norm(w):
+                break
+        if all(_is_inside(s, w, index, tol=1e-13) for s in self.sets):
+            return w
+        raise EmptySlice(
+            f"{self!r} seems to have no member that is zero outside {index.size} given coordinates: alternating "
+            f"projections did not meet in {self.max_iter} rounds; use a larger k, keep=, or looser sets"
+        )
+
+    def __repr__(self) -> str:
+        return f"Intersection({', '.join(map(repr, self.sets))})"
+
+
+def _is_inside(s: ConstraintSet, w: np.ndarray, index: np.ndarray, tol: float = 4.5e-16) -> bool:
+    """Whether the projection onto the slice leaves w where it is, up to rounding."""
+    return norm(w - s.project(w, index)) <= tol * norm(w)

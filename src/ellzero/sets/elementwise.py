@@ -1,0 +1,190 @@
+"""Sets that constrain each coordinate by itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .._arrays import Array, namespace
+from .._validation import check_nonnegative
+from .base import EmptySlice, RowSet
+
+
+class Everywhere(RowSet):
+    """Γ = R^d: argmin_w ||w - v|| = v. No constraint."""
+
+    closed_under_zeroing = True
+
+    @property
+    def why(self) -> str:
+        """Why the set preserves supports."""
+        return "it is the whole space"
+
+    def _project_rows(self, v: Array, *parameters: Any) -> Array:
+        return v
+
+    def _violation_rows(self, v: Array, *parameters: Any) -> Array:
+        return 0.0 * v[..., :1]
+
+
+class NonNegative(RowSet):
+    """argmin ||w - v|| over w >= 0, which is max(v, 0).
+
+    Examples
+    --------
+    >>> import numpy as np, ellzero as ez
+    >>> ez.sets.NonNegative().project(np.array([1.0, -2.0]))
+    array([1., 0.])
+    """
+
+    closed_under_zeroing = True
+
+    @property
+    def why(self) -> str:
+        """Why the set preserves supports."""
+        return "zero satisfies every sign constraint"
+
+    def _project_rows(self, v: Array, *parameters: Any) -> Array:
+        return _clip(v, 0.0, None)
+
+    def _violation_rows(self, v: Array, *parameters: Any) -> Array:
+        xp = namespace(v)
+        return xp.max(_clip(-v, 0.0, None), axis=-1, keepdims=True)
+
+
+class Box(RowSet):
+    """argmin ||w - v|| over lower <= w <= upper, which is v clipped.
+
+    Parameters
+    ----------
+    lower, upper : float or array of shape (d,)
+        Infinite where there is no bound. The box preserves supports exactly when lower <= 0 <= upper.
+
+    Examples
+    --------
+    >>> import numpy as np, ellzero as ez
+    >>> ez.sets.Box(-1, [0.5, 2.0]).project(np.array([-3.0, 1.5]))
+    array([-1. ,  1.5])
+    """
+
+    _parameter_padding = (-np.inf, np.inf)
+
+    def __init__(self, lower: Any = -np.inf, upper: Any = np.inf) -> None:
+        self.lower, self.upper = _bound(lower, "lower"), _bound(upper, "upper")
+        sizes = {b.size for b in (self.lower, self.upper) if isinstance(b, np.ndarray)}
+        if len(sizes) > 1:
+            raise ValueError(f"lower and upper must have the same length, got {self.lower.size} and {self.upper.size}")  # type: ignore[union-attr]
+        self.n_features = sizes.pop() if sizes else None
+        crossed = np.flatnonzero(np.atleast_1d(self.lower > self.upper))
+        if crossed.size:
+            where = f" at coordinate {crossed[0]}" if self.n_features else ""
+            raise ValueError(f"lower <= upper must hold, got {self._pair(crossed[0])}{where}")
+        if np.any(np.asarray(self.lower) == np.inf) or np.any(np.asarray(self.upper) == -np.inf):
+            raise ValueError("lower must be below +inf and upper above -inf: the box would be empty")
+        excludes_zero = np.flatnonzero(np.atleast_1d((self.lower > 0) | (self.upper < 0)))
+        self.closed_under_zeroing = excludes_zero.size == 0
+        self.needs_entry = excludes_zero.size > 0
+        if self.n_features is not None:
+            self.forced = excludes_zero
+
+    def _pair(self, i: int) -> str:
+        lower, upper = (b[i] if isinstance(b, np.ndarray) else b for b in (self.lower, self.upper))
+        return f"[{lower:g}, {upper:g}]"
+
+    @property
+    def why(self) -> str:
+        """Why the set preserves supports, or does not."""
+        if self.closed_under_zeroing:
+            return "every interval [lower, upper] contains 0"
+        if not self.forced.size:
+            return f"the interval {self._pair(0)} does not contain 0"
+        i = self.forced[0]
+        return f"the interval of coordinate {i}, {self._pair(i)}, does not contain 0"
+
+    def _parameters(self) -> tuple[Any, ...]:
+        return self.lower, self.upper
+
+    def _arguments(self) -> dict[str, Any]:
+        return {"lower": self.lower, "upper": self.upper}
+
+    def require_slice(self, support: Array | None) -> None:
+        """Raise EmptySlice if no member is zero outside the support."""
+        if support is not None and self.needs_entry and self.n_features is None:
+            raise EmptySlice(f"every coordinate of {self!r} is nonzero, so it has no sparse member")
+        super().require_slice(support)
+
+    def _project_rows(self, v: Array, *parameters: Any) -> Array:
+        return _clip(v, *parameters)
+
+    def _violation_rows(self, v: Array, *parameters: Any) -> Array:
+        xp = namespace(v)
+        lower, upper = parameters
+        excess = xp.maximum(_relative(xp, lower - v, lower), _relative(xp, v - upper, upper))
+        return xp.max(xp.maximum(excess, 0.0 * v), axis=-1, keepdims=True)
+
+
+class LinfBall(RowSet):
+    """argmin ||w - v|| over max_i |w_i| <= radius, which is v clipped to ±radius."""
+
+    closed_under_zeroing = True
+    _parameter_padding = (None,)
+
+    def __init__(self, radius: float) -> None:
+        self.radius = check_nonnegative(radius, "radius")
+
+    @property
+    def why(self) -> str:
+        """Why the set preserves supports."""
+        return "zeroing entries never increases a maximum of |w_i|"
+
+    def _parameters(self) -> tuple[Any, ...]:
+        return (self.radius,)
+
+    def _arguments(self) -> dict[str, Any]:
+        return {"radius": self.radius}
+
+    def _project_rows(self, v: Array, *parameters: Any) -> Array:
+        (radius,) = parameters
+        return _clip(v, -radius, radius)
+
+    def _violation_rows(self, v: Array, *parameters: Any) -> Array:
+        (radius,) = parameters
+        xp = namespace(v)
+        return relative_excess(xp.max(xp.abs(v), axis=-1, keepdims=True), radius)
+
+
+def relative_excess(size: Array, bound: Any) -> Array:
+    """max(size - bound, 0), divided by the bound where it is not zero."""
+    xp = namespace(size)
+    excess = _relative(xp, size - bound, bound)
+    return xp.maximum(excess, 0.0 * size)
+
+
+def _relative(xp: Any, excess: Array, bound: Any) -> Array:
+    if not hasattr(bound, "shape"):
+        # an infinite bound is never exceeded; dividing would give NaN
+        scale = abs(bound) if 0 < abs(bound) < np.inf else 1.0
+        return excess / scale
+    size = xp.abs(bound)
+    usable = (size > 0) & xp.isfinite(size)
+    return excess / xp.where(usable, size, xp.ones_like(size))
+
+
+def _clip(v: Array, lower: Any, upper: Any) -> Array:
+    xp = namespace(v)
+    if xp is np:
+        return np.clip(v, lower, upper)
+    if lower is not None:
+        v = xp.maximum(v, lower if hasattr(lower, "shape") else xp.full_like(v, lower))
+    if upper is not None:
+        v = xp.minimum(v, upper if hasattr(upper, "shape") else xp.full_like(v, upper))
+    return v
+
+
+def _bound(value: Any, name: str) -> Any:
+    """A number or a one-dimensional array that may hold infinities but no NaN."""
+    bound = np.asarray(value, dtype=float)
+    if bound.ndim > 1 or np.isnan(bound).any():
+        raise ValueError(f"{name} must be a number or a one-dimensional array without NaN, got {value!r}")
+    return bound if bound.ndim else float(bound)

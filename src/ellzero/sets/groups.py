@@ -1,0 +1,257 @@
+"""Products of sets over disjoint groups of coordinates."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from .._arrays import Array, like
+from .base import ConstraintSet, EmptySlice, RowSet, on_host
+
+
+class GroupWise(ConstraintSet):
+    """argmin ||w - v|| over w_G in Γ_G for every group G: the groups are projected independently.
+
+    Parameters
+    ----------
+    sets : ConstraintSet or mapping from group to ConstraintSet
+        One set for all groups, or one for each; groups that the mapping leaves out are free. A set with
+        coordinates of its own (weights, bounds) counts them inside the group, in increasing order.
+    groups : sequence of labels, or list / mapping of index lists
+        Either one hashable label for each coordinate (None: in no group), or the groups themselves as lists of
+        indices; coordinates in no group are free. Groups given as a plain list are named 0, 1, 2, ...
+
+    Examples
+    --------
+    >>> import numpy as np, ellzero as ez
+    >>> gamma = ez.sets.GroupWise(ez.sets.L1Ball(1.0), groups=["tech", "tech", "energy"])
+    >>> gamma.project(np.array([2.0, 1.0, 0.5]))
+    array([1. , 0. , 0.5])
+    """
+
+    def __init__(self, sets: ConstraintSet | Mapping[Any, ConstraintSet], groups: Any) -> None:
+        members, self.n_features = _read_groups(groups)
+        self.names = list(members)
+        self.sets = _assign_sets(sets, members)
+        size = self.n_features or 1 + max((int(m[-1]) for m in members.values() if m.size), default=0)
+        # coordinate -> its group (-1: none) and its place inside the group
+        self._group = np.full(size, -1, dtype=np.intp)
+        self._place = np.zeros(size, dtype=np.intp)
+        for g, index in enumerate(members.values()):
+            self._group[index] = g
+            self._place[index] = np.arange(index.size)
+        self._members = list(members.values())
+        self._families = _Family.split(self.sets, self._members, size)
+        constraints = [s for s in self.sets if s is not None]
+        self.closed_under_zeroing = all(s.closed_under_zeroing for s in constraints)
+        self.needs_entry = any(s.needs_entry for s in constraints)
+        pairs = [(m, s) for m, s in zip(self._members, self.sets, strict=True) if s is not None]
+        self.forced = np.sort(np.concatenate([np.empty(0, np.intp), *(m[s.forced] for m, s in pairs)]))
+        self._must_enter = np.array([g for g, s in enumerate(self.sets) if s is not None and s.needs_entry], np.intp)
+
+    @property
+    def why(self) -> str:
+        """Why the set preserves supports, or does not."""
+        if self.closed_under_zeroing:
+            return "it is a product over groups of sets that preserve supports"
+        name, bad = next(
+            (n, s) for n, s in zip(self.names, self.sets, strict=True) if s and not s.closed_under_zeroing
+        )
+        return f"group {name!r} carries {bad!r}: {bad.why}"
+
+    def group_of(self, index: np.ndarray) -> np.ndarray:
+        """The number of each coordinate's group in `names`, or -1."""
+        if self.n_features is not None:
+            return self._group[index]
+        known = index < self._group.size
+        return np.where(known, self._group[np.where(known, index, 0)], -1)
+
+    def project(self, v: Array, support: Array | None = None) -> Array:
+        values, index = on_host(v, support)
+        group = self.group_of(index)
+        self.require_slice(index)
+        self._require_entries(group)
+        out = values.copy()
+        for family, where, row, column, shape in self._blocks(group):
+            block = family.block(values, where, row, column, shape, index[where], group[where])
+            out[where] = family.project(*block)[row, column]
+        for g, where in self._one_by_one(group):
+            out[where] = self.sets[g].project(values[where], self._place[index[where]])  # type: ignore[union-attr]
+        return like(out, v)
+
+    project.__doc__ = ConstraintSet.project.__doc__
+
+    def violation(self, w: Array) -> float:
+        values, index = on_host(w, None)
+        group = self.group_of(index)
+        worst = 0.0
+        for family, where, row, column, shape in self._blocks(group):
+            block = family.block(values, where, row, column, shape, index[where], group[where])
+            worst = max(worst, float(family.violation(*block).max()))
+        for g, where in self._one_by_one(group):
+            worst = max(worst, self.sets[g].violation(values[where]))  # type: ignore[union-attr]
+        return worst
+
+    violation.__doc__ = ConstraintSet.violation.__doc__
+
+    def _require_entries(self, group: np.ndarray) -> None:
+        if self._must_enter.size:
+            absent = self._must_enter[~np.isin(self._must_enter, group)]
+            if absent.size:
+                g = absent[0]
+                raise EmptySlice(
+                    f"group {self.names[g]!r} carries {self.sets[g]!r}, which does not contain zero, but no "
+                    f"coordinate of the group is in the support; use keep= or a larger k (at least "
+                    f"{self._must_enter.size}, one for each such group)"
+                )
+
+    def _blocks(self, group: np.ndarray) -> Iterator[tuple[_Family, np.ndarray, np.ndarray, np.ndarray, Any]]:
+        """The given coordinates as few padded matrices, a row a group, for every family of sets.
+
+        Groups are put together by size, up to a factor 2, so that padding at most doubles the work.
+        """
+        for family in self._families:
+            where = np.flatnonzero(family.owns[group]) if group.size else group
+            if where.size == 0:
+                continue
+            where = where[np.argsort(group[where], kind="stable")]
+            first = np.flatnonzero(np.diff(group[where], prepend=-2))
+            count = np.diff(first, append=where.size)
+            row = np.repeat(np.arange(count.size), count)
+            column = np.arange(where.size) - first[row]
+            scale = np.frexp(count - 0.5)[1]  # sizes 1 | 2 | 3-4 | 5-8 | ...
+            for size in np.unique(scale):
+                rows = scale == size
+                inside = rows[row]
+                new_row = (np.cumsum(rows) - 1)[row[inside]]
+                yield family, where[inside], new_row, column[inside], (rows.sum(), count[rows].max())
+
+    def _one_by_one(self, group: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+        """Groups whose sets have no projection for many rows at once."""
+        for g, s in enumerate(self.sets):
+            if s is not None and not isinstance(s, RowSet):
+                where = np.flatnonzero(group == g)
+                if where.size:
+                    yield g, where
+
+    def __repr__(self) -> str:
+        kinds = sorted({repr(s) for s in self.sets if s is not None})
+        what = kinds[0] if len(kinds) == 1 else f"{len(kinds)} different sets"
+        return f"GroupWise({what}, {len(self.names)} groups)"
+
+
+class _Family:
+    """The groups whose sets are projected in one call, with their parameters side by side."""
+
+    def __init__(self, example: RowSet, numbers: list[int], sets: list[Any], members: list[Any], size: int) -> None:
+        self.example = example
+        self.owns = np.zeros(len(sets) + 1, dtype=bool)  # the last entry answers for group -1
+        self.owns[numbers] = True
+        self.parameters = []  # (per group?, values, padding)
+        for position, padding in enumerate(example._parameter_padding):
+            values = np.zeros(len(sets) if padding is None else size)
+            for g in numbers:
+                values[g if padding is None else members[g]] = sets[g]._parameters()[position]
+            self.parameters.append((values, padding))
+
+    @staticmethod
+    def split(sets: list[ConstraintSet | None], members: list[np.ndarray], size: int) -> list[_Family]:
+        numbers: dict[Hashable, list[int]] = {}
+        for g, s in enumerate(sets):
+            if isinstance(s, RowSet):
+                numbers.setdefault(s.family, []).append(g)
+        return [_Family(sets[n[0]], n, sets, members, size) for n in numbers.values()]  # type: ignore[arg-type]
+
+    def block(
+        self,
+        values: np.ndarray,
+        where: np.ndarray,
+        row: np.ndarray,
+        column: np.ndarray,
+        shape: tuple[int, int],
+        index: np.ndarray,
+        group: np.ndarray,
+    ) -> list[np.ndarray]:
+        """The padded matrix of values, followed by the parameters in the shapes that broadcast with it."""
+        block = np.full(shape, self.example._padding, dtype=values.dtype)
+        block[row, column] = values[where]
+        arguments = [block]
+        for numbers, padding in self.parameters:
+            parameter = np.full((shape[0], 1) if padding is None else shape, 0.0 if padding is None else padding)
+            if padding is None:
+                parameter[row, 0] = numbers[group]
+            else:
+                parameter[row, column] = numbers[index]
+            arguments.append(parameter.astype(values.dtype, copy=False))
+        return arguments
+
+    def project(self, block: np.ndarray, *parameters: np.ndarray) -> np.ndarray:
+        return self.example._project_rows(block, *parameters)
+
+    def violation(self, block: np.ndarray, *parameters: np.ndarray) -> np.ndarray:
+        return self.example._violation_rows(block, *parameters)
+
+
+def _assign_sets(sets: Any, members: Mapping[Any, np.ndarray]) -> list[ConstraintSet | None]:
+    """One set for each group, None for a free one."""
+    if isinstance(sets, ConstraintSet):
+        sets = dict.fromkeys(members, sets)
+    elif not isinstance(sets, Mapping):
+        raise TypeError(f"sets must be a constraint set or a mapping from group to constraint set, got {sets!r}")
+    unknown = [name for name in sets if name not in members]
+    if unknown:
+        raise ValueError(f"sets names the group {unknown[0]!r}, which groups does not have: {_some(members)}")
+    for name, s in sets.items():
+        if not isinstance(s, ConstraintSet):
+            raise TypeError(f"the set of group {name!r} must be a constraint set, got {s!r}")
+        if s.n_features is not None and s.n_features != members[name].size:
+            raise ValueError(
+                f"group {name!r} has {members[name].size} coordinates, but its set {s!r} has {s.n_features}"
+            )
+    return [sets.get(name) for name in members]
+
+
+def _read_groups(groups: Any) -> tuple[dict[Any, np.ndarray], int | None]:
+    """{group: increasing indices}, and the number of coordinates if labels tell it."""
+    if isinstance(groups, (str, bytes)) or not isinstance(groups, Iterable):
+        raise TypeError(f"groups must be a label for each coordinate, or lists of indices, got {groups!r}")
+    if isinstance(groups, Mapping):
+        return _read_index_lists(groups)
+    entries = groups.tolist() if hasattr(groups, "tolist") else list(groups)
+    if not entries:
+        raise ValueError("groups must not be empty: give a label for each coordinate, or lists of indices")
+    if any(isinstance(entry, (list, set, range, np.ndarray)) for entry in entries):
+        return _read_index_lists(dict(enumerate(entries)))
+    members: dict[Any, list[int]] = {}
+    for i, label in enumerate(entries):
+        try:
+            if label is not None and label == label:  # None and NaN: in no group
+                members.setdefault(label, []).append(i)
+        except TypeError as error:
+            raise TypeError(f"the group label of coordinate {i} must be hashable, got {label!r}") from error
+    return {name: np.array(index, dtype=np.intp) for name, index in members.items()}, len(entries)
+
+
+def _read_index_lists(groups: Mapping[Any, Any]) -> tuple[dict[Any, np.ndarray], None]:
+    members, owner = {}, {}
+    for name, indices in groups.items():
+        index = np.unique(np.asarray(list(indices), dtype=np.intp)) if len(indices) else np.empty(0, np.intp)
+        if index.size and index[0] < 0:
+            raise ValueError(f"group {name!r} must hold indices of at least 0, got {index[0]}")
+        for i in index.tolist():
+            if i in owner:
+                raise ValueError(
+                    f"groups must not overlap: coordinate {i} is in {owner[i]!r} and in {name!r}. For overlapping "
+                    "caps on non-negative weights use PackingPolytope(A, b); for other overlapping constraints "
+                    "Intersection of one GroupWise for each layer"
+                )
+            owner[i] = name
+        members[name] = index
+    return members, None
+
+
+def _some(names: Iterable[Any]) -> str:
+    listed = [repr(name) for name in names]
+    return ", ".join(listed[:8]) + (", ..." if len(listed) > 8 else "")

@@ -1,0 +1,102 @@
+"""Sets, and an independent referee for their projections, shared by the tests."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from pathlib import Path
+
+import cvxpy as cp
+import numpy as np
+
+from ellzero import sets as S
+
+# the data folder beside the repository
+SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+
+def support_preserving_sets(d: int, rng: np.random.Generator) -> dict[str, S.ConstraintSet]:
+    """One of every kind in d dimensions, with random parameters."""
+    r = float(rng.uniform(0.3, 2.0))
+    labels = rng.integers(0, 3, d)
+    A = rng.uniform(0, 1, (3, d)) * (rng.random((3, d)) < 0.6)
+    return {
+        "Everywhere": S.Everywhere(),
+        "Box": S.Box(-rng.uniform(0, 2, d), rng.uniform(0, 2, d)),
+        "NonNegative": S.NonNegative(),
+        "L1Ball": S.L1Ball(r),
+        "L2Ball": S.L2Ball(r),
+        "LinfBall": S.LinfBall(r),
+        "LpBall 1.5": S.LpBall(1.5, r),
+        "LpBall 4": S.LpBall(4, r),
+        "WeightedL1Ball": S.WeightedL1Ball(rng.uniform(0.2, 3, d), r),
+        "Ellipsoid": S.Ellipsoid(rng.uniform(0.2, 3, d), r),
+        "SubSimplex": S.SubSimplex(r),
+        "PackingPolytope": S.PackingPolytope(A, rng.uniform(0.1, 1.5, 3)),
+        "GroupWise l1": S.GroupWise(S.L1Ball(r), labels),
+        "GroupWise mixed": S.GroupWise({0: S.L2Ball(r), 1: S.SubSimplex(r)}, groups=labels_covering(labels, 3)),
+        "Intersection": S.Intersection(S.L1Ball(r), S.LinfBall(0.6 * r)),
+    }
+
+
+def labels_covering(labels: np.ndarray, n: int) -> list[int]:
+    """The labels, changed at the front so that each of 0..n-1 occurs (as far as there is room)."""
+    out = labels.tolist()
+    out[: min(n, len(out))] = range(min(n, len(out)))
+    return out
+
+
+def membership(constraint: S.ConstraintSet, w: cp.Variable) -> list[cp.Constraint]:
+    """The set as cvxpy constraints, written from its definition."""
+    match constraint:
+        case S.Everywhere():
+            return []
+        case S.Box():
+            return [w >= constraint.lower, w <= constraint.upper]
+        case S.NonNegative():
+            return [w >= 0]
+        case S.L1Ball():
+            return [cp.norm1(w) <= constraint.radius]
+        case S.L2Ball():
+            return [cp.norm2(w) <= constraint.radius]
+        case S.LinfBall():
+            return [cp.norm_inf(w) <= constraint.radius]
+        case S.LpBall():
+            return [cp.pnorm(w, constraint.p) <= constraint.radius]
+        case S.WeightedL1Ball():
+            return [cp.norm1(cp.multiply(constraint.weights, w)) <= constraint.radius]
+        case S.Ellipsoid():
+            return [cp.norm2(cp.multiply(1 / constraint.scales, w)) <= constraint.radius]
+        case S.SubSimplex():
+            return [w >= 0, cp.sum(w) <= constraint.total]
+        case S.Simplex():
+            return [w >= 0, cp.sum(w) == constraint.total]
+        case S.PackingPolytope():
+            return [w >= 0, constraint.A @ w <= constraint.b]
+        case S.Intersection():
+            return list(itertools.chain(*(membership(s, w) for s in constraint.sets)))
+        case S.GroupWise():
+            pairs = zip(constraint.sets, constraint._members, strict=True)
+            return list(itertools.chain(*(membership(s, w[index]) for s, index in pairs if s is not None)))
+    raise NotImplementedError(constraint)
+
+
+def referee_projection(constraint: S.ConstraintSet, v: np.ndarray) -> np.ndarray:
+    """The projection by a general convex solver."""
+    w = cp.Variable(v.size)
+    problem = cp.Problem(cp.Minimize(cp.sum_squares(w - v)), membership(constraint, w))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # "may be inaccurate" beyond the accuracy the tests compare at
+        problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10)
+    return np.asarray(w.value)
+
+
+def brute_force_projection(constraint: S.ConstraintSet, v: np.ndarray, k: int) -> tuple[float, np.ndarray]:
+    """The nearest member with at most k nonzeros, over all supports of size k: distance² and point."""
+    best = (np.inf, v)
+    for support in itertools.combinations(range(v.size), min(k, v.size)):
+        index = np.array(support, dtype=np.intp)
+        w = np.zeros_like(v)
+        w[index] = constraint.project(v[index], index)
+        best = min(best, (float((w - v) @ (w - v)), w), key=lambda pair: pair[0])
+    return best
