@@ -294,9 +294,7 @@ def test_market_labels():
 
 
 def test_market_volatility_scales():
-    assert make_market(volatility=0.032).returns.std() == pytest.approx(
-        2 * make_market().returns.std(), rel=0.02
-    )
+    assert make_market(volatility=0.032).returns.std() == pytest.approx(2 * make_market().returns.std(), rel=0.02)
 
 
 def test_split_is_in_time_and_loses_nothing():
@@ -405,9 +403,7 @@ def test_diagonal_optimum_limits():
     np.testing.assert_array_equal(np.flatnonzero(example.optimum(1)[0]), [0])  # ties: lowest index
 
 
-@pytest.mark.parametrize(
-    ("kappa", "k_bar", "k"), [(4, 4, 4), (4, 4, 8), (3, 8, 9), (math.sqrt(8), 4, 4), (10, 6, 70)]
-)
+@pytest.mark.parametrize(("kappa", "k_bar", "k"), [(4, 4, 4), (4, 4, 8), (3, 8, 9), (math.sqrt(8), 4, 4), (10, 6, 70)])
 def test_iht_stays_at_the_bad_point(kappa, k_bar, k):
     example = iht_counterexample(kappa, k_bar)
     w, d = example.fixed_point(k), example.b.size
@@ -569,9 +565,7 @@ def test_returns_may_be_negative_or_a_single_day(write):
 
 
 def test_unknown_index_column(write):
-    with pytest.raises(
-        ValueError, match=message("has no column 'SPX'; its columns are 'INDEX', 'AAA', 'BBB'")
-    ):
+    with pytest.raises(ValueError, match=message("has no column 'SPX'; its columns are 'INDEX', 'AAA', 'BBB'")):
         read_prices(write(PRICES), index="SPX")
     wide = make_market(3, 20, 2)
     with pytest.raises(ValueError, match=message("'INDEX', 'A01'", "'A07' and 13 more")):
@@ -590,9 +584,7 @@ def test_files_that_are_not_there_or_broken(tmp_path, write):
 def test_sectors_must_cover_the_assets(write):
     path = write(PRICES)
     assert read_prices(path, sectors={"AAA": "x", "BBB": "y", "INDEX": "z"}).sectors.tolist() == ["x", "y"]
-    with pytest.raises(
-        ValueError, match=message("sectors must name a sector for every asset", "none for 'BBB'")
-    ):
+    with pytest.raises(ValueError, match=message("sectors must name a sector for every asset", "none for 'BBB'")):
         read_prices(path, sectors={"AAA": "x"})
 
 

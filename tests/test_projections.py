@@ -2,16 +2,23 @@
 
 import numpy as np
 import pytest
-from common import brute_force_projection, support_preserving_sets
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import ellzero as ez
+from common import brute_force_projection, support_preserving_sets
 from ellzero import sets as S
 
 NAMES = list(support_preserving_sets(6, np.random.default_rng(0)))
-SYMMETRIC = [S.L1Ball(1.0), S.L2Ball(0.7), S.LinfBall(0.5), S.LpBall(1.5, 1.0), S.LpBall(3, 0.8), S.Everywhere()]
+SYMMETRIC = [
+    S.L1Ball(1.0),
+    S.L2Ball(0.7),
+    S.LinfBall(0.5),
+    S.LpBall(1.5, 1.0),
+    S.LpBall(3, 0.8),
+    S.Everywhere(),
+]
 seeds = st.integers(0, 2**32 - 1)
 # few distinct values, so that ties are the rule
 tied_vectors = hnp.arrays(np.float64, st.integers(1, 12), elements=st.sampled_from([-2.0, -1, -0.0, 0, 1, 1.5, 2]))
@@ -31,7 +38,10 @@ class TestHardThreshold:
     def test_is_the_definition_with_ties_to_the_lowest_index(self, v, k):
         np.testing.assert_array_equal(ez.hard_threshold(v, k), sorted_by_definition(v, k))
 
-    @given(v=hnp.arrays(np.float32, st.integers(1, 50), elements=st.floats(-1e6, 1e6, width=32)), k=st.integers(0, 60))
+    @given(
+        v=hnp.arrays(np.float32, st.integers(1, 50), elements=st.floats(-1e6, 1e6, width=32)),
+        k=st.integers(0, 60),
+    )
     def test_float32_and_any_k(self, v, k):
         w = ez.hard_threshold(v, k)
         assert w.dtype == np.float32
@@ -57,7 +67,11 @@ class TestHardThreshold:
 
     def test_the_input_is_not_changed(self):
         v = np.array([3.0, 1.0, 2.0])
-        for result in (ez.hard_threshold(v, 3), ez.two_step_projection(v, 2, S.L1Ball(1.0)), ez.hard_threshold(v, 2)):
+        for result in (
+            ez.hard_threshold(v, 3),
+            ez.two_step_projection(v, 2, S.L1Ball(1.0)),
+            ez.hard_threshold(v, 2),
+        ):
             assert not np.shares_memory(result, v)
         np.testing.assert_array_equal(v, [3, 1, 2])
 
@@ -113,7 +127,12 @@ class TestTwoStep:
             assert np.count_nonzero(w) <= k
             assert constraint.contains(w)
             full = constraint.project(sorted_by_definition(v, k).astype(np.float64))
-            np.testing.assert_allclose(w, full, rtol=1e-10 if dtype == np.float64 else 1e-4, atol=1e-5 if dtype == np.float32 else 1e-10)
+            np.testing.assert_allclose(
+                w,
+                full,
+                rtol=1e-10 if dtype == np.float64 else 1e-4,
+                atol=1e-5 if dtype == np.float32 else 1e-10,
+            )
 
     @pytest.mark.parametrize("constraint", SYMMETRIC, ids=repr)
     @given(seed=seeds, k=st.integers(1, 7))

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from common import labels_covering, referee_projection, support_preserving_sets
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from common import labels_covering, referee_projection, support_preserving_sets
 from ellzero import sets as S
 from ellzero.testing import check_set
 
@@ -82,7 +82,15 @@ def test_float32_stays_float32_and_inside(name):
 
 @pytest.mark.parametrize(
     "constraint",
-    [S.L1Ball(0), S.L2Ball(0), S.LinfBall(0), S.LpBall(3, 0), S.LpBall(1.5, 0), S.SubSimplex(0), S.Simplex(0)],
+    [
+        S.L1Ball(0),
+        S.L2Ball(0),
+        S.LinfBall(0),
+        S.LpBall(3, 0),
+        S.LpBall(1.5, 0),
+        S.SubSimplex(0),
+        S.Simplex(0),
+    ],
     ids=repr,
 )
 def test_zero_radius_projects_to_zero(constraint):
@@ -139,7 +147,10 @@ class TestNotSupportPreserving:
             (S.Simplex(1.0), "exact budget"),
             (S.Box(0.1, 1.0), "does not contain 0"),
             (S.Box([-1, 0.5], 1.0), "coordinate 1"),
-            (S.GroupWise({"a": S.Simplex(1.0), "b": S.L1Ball(1)}, ["a", "a", "b"]), "group 'a'.*exact budget"),
+            (
+                S.GroupWise({"a": S.Simplex(1.0), "b": S.L1Ball(1)}, ["a", "a", "b"]),
+                "group 'a'.*exact budget",
+            ),
             (S.Intersection(S.Simplex(1.0), S.LinfBall(0.5)), "exact budget"),
         ],
         ids=repr,
@@ -302,7 +313,11 @@ class TestGroupWise:
     @pytest.mark.parametrize(
         ("arguments", "error", "message"),
         [
-            ((S.L1Ball(1), [[0, 1], [1, 2]]), ValueError, "coordinate 1 is in 0 and in 1.*PackingPolytope.*Intersection"),
+            (
+                (S.L1Ball(1), [[0, 1], [1, 2]]),
+                ValueError,
+                "coordinate 1 is in 0 and in 1.*PackingPolytope.*Intersection",
+            ),
             (({"z": S.L1Ball(1)}, ["a", "b"]), ValueError, "names the group 'z'.*'a', 'b'"),
             ((S.Box([0, 0, 0], 1), ["a", "b"]), ValueError, "group 'a' has 1 coordinates.*has 3"),
             ((3, ["a"]), TypeError, "sets must be a constraint set"),
@@ -371,7 +386,9 @@ class TestIntersection:
         d = int(rng.integers(2, 10))
         r = float(rng.uniform(0.5, 2))
         gamma = S.Intersection(
-            S.L1Ball(r), S.Box(-rng.uniform(0, r, d), rng.uniform(0, r, d)), S.GroupWise(S.L2Ball(0.5 * r), [0, 1] + [0] * (d - 2))
+            S.L1Ball(r),
+            S.Box(-rng.uniform(0, r, d), rng.uniform(0, r, d)),
+            S.GroupWise(S.L2Ball(0.5 * r), [0, 1] + [0] * (d - 2)),
         )
         v = 3 * rng.standard_normal(d)
         w = gamma.project(v)

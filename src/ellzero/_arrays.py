@@ -89,10 +89,9 @@ def top_k(a: Array, k: int) -> tuple[Array, bool]:
     index = xp.nonzero(a >= kth)[0]
     surplus = index.shape[0] - k
     if surplus:
-        at_kth = xp.nonzero(xp.take(a, index) == kth)[0]
-        chosen = xp.ones(index.shape[0], dtype=xp.bool)
-        chosen[at_kth[-surplus:] if xp is np else at_kth[at_kth.shape[0] - surplus :]] = False
-        index = index[chosen]
+        at_kth = a[index] == kth
+        rank = xp.cumulative_sum(xp.astype(at_kth, index.dtype))  # 1, 2, ... along the ties
+        index = index[~(at_kth & (rank > rank[-1] - surplus))]
     return index, True
 
 
@@ -102,27 +101,28 @@ def scatter(values: Array, index: Array, size: int) -> Array:
         out = np.zeros(size, dtype=values.dtype)
         out[index] = values
         return out
-    out = like(namespace(values).zeros(size), values)
-    out[index] = values
+    xp = namespace(values)
+    out = like(xp.zeros(size), values)
+    if hasattr(values, "detach"):  # torch
+        out[index] = values
+    else:  # the array API standard assigns through masks alone
+        out[like(np.isin(np.arange(size), to_host(index)), values, dtype=xp.bool)] = values
     return out
 
 
 def norm(x: Array) -> float:
     """The Euclidean norm, as a Python float; safe from overflow."""
     if isinstance(x, np.ndarray):
-        square = float(x.dot(x))
+        with np.errstate(over="ignore"):
+            square = float(x.dot(x))
         if 1e-280 < square < math.inf:
             return math.sqrt(square)
-        return float(np.linalg.norm(x / s) * s) if (s := float(np.abs(x).max(initial=0.0))) > 0 else 0.0
+        largest = float(np.abs(x).max(initial=0.0))
+        if largest == 0 or not math.isfinite(largest):
+            return largest
+        return largest * float(np.linalg.norm(x / largest))
     xp = namespace(x)
     return math.sqrt(float(xp.sum(x * x)))
-
-
-def cumulative_sum(x: Array) -> Array:
-    """Cumulative sums along the last axis."""
-    if isinstance(x, np.ndarray):
-        return np.cumsum(x, axis=-1)
-    return namespace(x).cumulative_sum(x, axis=-1)
 
 
 def sort_descending(x: Array) -> Array:

@@ -62,9 +62,7 @@ class Market:
 
     def __post_init__(self) -> None:
         if self.returns.ndim != 2:
-            raise ValueError(
-                f"returns must be two-dimensional (days, assets), got shape {self.returns.shape}"
-            )
+            raise ValueError(f"returns must be two-dimensional (days, assets), got shape {self.returns.shape}")
         n_days, n_assets = self.returns.shape
         sizes = {"index_returns": n_days, "names": n_assets}
         sizes |= {"sectors": n_assets, "dates": n_days, "weights": n_assets}
@@ -72,8 +70,7 @@ class Market:
             value = getattr(self, name)
             if value is not None and value.shape != (size,):
                 raise ValueError(
-                    f"{name} must have shape ({size},) to fit returns of shape {self.returns.shape}, "
-                    f"got {value.shape}"
+                    f"{name} must have shape ({size},) to fit returns of shape {self.returns.shape}, got {value.shape}"
                 )
 
     def split(self, train: float = 0.8) -> tuple[Market, Market]:
@@ -82,9 +79,7 @@ class Market:
         n_days = len(self.returns)
         cut = math.floor(round(train * n_days, 9))  # 0.29 · 100 is 28.999...96 in floating point
         if not 0 < cut < n_days:
-            raise ValueError(
-                f"train={train} of {n_days} days leaves one part empty; take more days or another share"
-            )
+            raise ValueError(f"train={train} of {n_days} days leaves one part empty; take more days or another share")
         return self._days(slice(cut)), self._days(slice(cut, None))
 
     def since(self, date: str | np.datetime64) -> Market:
@@ -98,9 +93,7 @@ class Market:
 
     def _days(self, days: slice) -> Market:
         dates = None if self.dates is None else self.dates[days]
-        return Market(
-            self.returns[days], self.index_returns[days], self.names, self.sectors, dates, self.weights
-        )
+        return Market(self.returns[days], self.index_returns[days], self.names, self.sectors, dates, self.weights)
 
 
 def make_market(

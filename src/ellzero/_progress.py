@@ -26,4 +26,7 @@ class Printer:
     def end(self, result: Result) -> None:
         """How it ended."""
         if self.every:
-            print(f"objective {result.fun:.8g} with {result.support.size} nonzeros: {result.message}", flush=True)
+            print(
+                f"objective {result.fun:.8g} with {result.support.size} nonzeros: {result.message}",
+                flush=True,
+            )

@@ -190,8 +190,7 @@ def read_libsvm(path: PathLike, n_features: int | None = None) -> tuple[Any, np.
         raise ValueError(f"{path}: no rows; each line must read 'label index:value index:value ...'")
     if n_features is not None and n_features < X.shape[1]:
         raise ValueError(
-            f"n_features must be at least {X.shape[1]}, the number of features in {path}, "
-            f"got n_features={n_features}"
+            f"n_features must be at least {X.shape[1]}, the number of features in {path}, got n_features={n_features}"
         )
     return csr_array((X.data, X.indices, X.indptr), shape=(len(y), n_features or X.shape[1])), y
 
@@ -229,9 +228,7 @@ def _market(
     column = 0 if index is None else _column(path, names, index)
     assets = names[:column] + names[column + 1 :]
     if not assets:
-        raise ValueError(
-            f"{path}: {names[column]!r}, the index, is the only column of numbers; add the assets"
-        )
+        raise ValueError(f"{path}: {names[column]!r}, the index, is the only column of numbers; add the assets")
     groups = None
     if sectors is not None:
         known = sectors if isinstance(sectors, Mapping) else read_sectors(sectors)
@@ -257,13 +254,9 @@ def _read_dated(path: PathLike) -> tuple[list[str], np.ndarray, np.ndarray, list
                 # time zones are dropped: a day is a day of its market
                 dates.append(datetime.fromisoformat(date).replace(tzinfo=None))
             except ValueError:
-                raise _error(
-                    path, line, header[0], f"{date!r} is not a date; write it as YYYY-MM-DD"
-                ) from None
+                raise _error(path, line, header[0], f"{date!r} is not a date; write it as YYYY-MM-DD") from None
             if len(dates) > 1 and dates[-2] >= dates[-1]:
-                raise _error(
-                    path, line, header[0], f"{date!r} does not come after the row above; sort by date"
-                )
+                raise _error(path, line, header[0], f"{date!r} does not come after the row above; sort by date")
             table.append(_numbers(path, line, header[1:], cells))
             lines.append(line)
     if not table:
@@ -283,9 +276,7 @@ def _rows(path: PathLike) -> Iterator[tuple[list[str], Iterator[tuple[int, list[
             raise ValueError(f"{path}, line 1: the header row is missing; name each column there")
         for position, name in enumerate(header):
             if not name and position > 0:  # the column of dates often goes unnamed
-                raise ValueError(
-                    f"{path}, line 1, column {position + 1}: the column has no name; give it one"
-                )
+                raise ValueError(f"{path}, line 1, column {position + 1}: the column has no name; give it one")
             if name in header[:position]:
                 raise ValueError(
                     f"{path}, line 1, column {position + 1}: the name {name!r} is taken; rename or drop it"
@@ -344,9 +335,7 @@ def _column(path: PathLike, header: list[str], name: str) -> int:
 
 
 def _some(names: Sequence[str], most: int = 8) -> str:
-    return ", ".join(map(repr, names[:most])) + (
-        f" and {len(names) - most} more" if len(names) > most else ""
-    )
+    return ", ".join(map(repr, names[:most])) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def _error(path: PathLike, line: int, column: str, problem: str) -> ValueError:

@@ -29,9 +29,9 @@ def check_number(
     open_high: bool = False,
 ) -> float:
     """A real number in an interval; infinities only where the interval reaches them and is closed there."""
-    if isinstance(value, bool) or not isinstance(value, (numbers.Real, np.ndarray)) or np.ndim(value) != 0:
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} must be a number, got {value!r}")
-    number = float(value)  # type: ignore[arg-type]
+    number = float(value)
     inside = (low < number if open_low else low <= number) and (number < high if open_high else number <= high)
     if not inside:
         interval = f"{'(' if open_low else '['}{low:g}, {high:g}{')' if open_high else ']'}"
@@ -90,7 +90,9 @@ def check_vector(values: Any, name: str, size: int | None = None, *, finite: boo
     if vector.dtype not in (np.float32, np.float64):
         vector = vector.astype(np.float64)
     if vector.ndim != 1:
-        raise ValueError(f"{name} must be one-dimensional, got shape {vector.shape}; use {name}.ravel() if that is meant")
+        raise ValueError(
+            f"{name} must be one-dimensional, got shape {vector.shape}; use {name}.ravel() if that is meant"
+        )
     if size is not None and vector.size != size:
         raise ValueError(f"{name} must have length {size}, got {vector.size}")
     if finite:

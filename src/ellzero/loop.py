@@ -135,16 +135,17 @@ def minimize(
     first_residual, status, nit = math.nan, Status.MAX_ITER, 0
     for t in range(max_iter):
         try:
-            g = oracle(point, t)  # Algorithms 1-3: full, mini-batch or zeroth-order gradient at w_{t-1}
-            previous, point = point, step.advance(point, g, project)  # w_t = P(w_{t-1} - η g)
+            with np.errstate(over="ignore", invalid="ignore"):  # divergence has a status, it needs no warnings
+                g = oracle(point, t)  # Algorithms 1-3: full, mini-batch or zeroth-order gradient at w_{t-1}
+                previous, point = point, step.advance(point, g, project)  # w_t = P(w_{t-1} - η g)
+                moved, size = norm(point.w - previous.w), norm(point.w)
+                fun = math.nan
+                if every and (t + 1) % every == 0:
+                    fun, best = watch(point, best)
         except NotFinite:
             status = Status.DIVERGED
             break
         nit = t + 1
-        moved, size = norm(point.w - previous.w), norm(point.w)
-        fun = math.nan
-        if every and nit % every == 0:
-            fun, best = watch(point, best)
         now = time.perf_counter()
         history.append(fun, step.size, moved / size if size else moved, now - started, counts)
         printer.row(nit, fun, moved / size if size else moved, now - started)
@@ -197,10 +198,13 @@ def _method(method: Any, constraint: ConstraintSet | None) -> Method:
 
 def _fit_to(risk: Risk, constraint: ConstraintSet) -> ConstraintSet:
     """Γ for the whole of w: one that is made for the features of a risk with several outputs holds for each."""
-    outputs = getattr(risk, "n_outputs", 1)
-    size = getattr(constraint, "n_features", None)
-    if outputs > 1 and size is not None and size * outputs == risk.n_features:
-        return GroupWise(constraint, groups=np.repeat(np.arange(outputs), size))
+    if not isinstance(constraint, ConstraintSet):
+        raise TypeError(
+            f"constraint must be a set such as ellzero.sets.L1Ball(1.0) (or None for no constraint), got {constraint!r}"
+        )
+    size = constraint.n_features
+    if size is not None and size < risk.n_features == size * risk.n_outputs:
+        return GroupWise(constraint, groups=np.repeat(np.arange(risk.n_outputs), size))
     return constraint
 
 

@@ -66,7 +66,16 @@ class History:
     def append(self, fun: float, step: float, change: float, time: float, counts: Counts) -> None:
         """Add a row."""
         self._rows.append(
-            (fun, step, change, time, counts.n_gradients, counts.n_values, counts.n_thresholds, counts.n_monitor)
+            (
+                fun,
+                step,
+                change,
+                time,
+                counts.n_gradients,
+                counts.n_values,
+                counts.n_thresholds,
+                counts.n_monitor,
+            )
         )
 
     def __len__(self) -> int:

@@ -1,0 +1,20 @@
+"""Risks: the functions R(w) that are minimised."""
+
+from .base import Constant, Point, Risk
+from .linear_models import Huber, LeastSquares, Logistic, Poisson
+from .multinomial import Multinomial
+from .quadratic import Quadratic
+from .smooth import Smooth
+
+__all__ = [
+    "Constant",
+    "Huber",
+    "LeastSquares",
+    "Logistic",
+    "Multinomial",
+    "Point",
+    "Poisson",
+    "Quadratic",
+    "Risk",
+    "Smooth",
+]

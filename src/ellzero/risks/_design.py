@@ -17,9 +17,9 @@ import numpy as np
 
 from .._arrays import Array, index_like, is_array, like, namespace, to_host
 
-# Touching only the support's columns pays when the gather is cheaper than the whole product. Measured: a gather
-# from rows (C order) wins below 3% of the columns, one from columns (F order) below 20%, and neither wins on
-# small matrices, whose products are over before an index array is looked at.
+# Touching only the support's columns pays when the gather is cheaper than the whole product. Measured: a
+# gather from rows (C order) wins below 3% of the columns, one from columns (F order) below 20%, and neither
+# wins on small matrices, whose products are over before an index array is looked at.
 _SMALL = 50_000
 _ROW_ORDER_SHARE = 32
 _COLUMN_ORDER_SHARE = 5
@@ -107,27 +107,27 @@ class Dense(Design):
         return self.X @ w
 
     def adjoint(self, r: Array) -> Array:
-        return self._transpose @ r
+        return self._transpose @ r if r.ndim == 1 else (r.T @ self.X).T
 
-    def columns(self, index: Array) -> Design:
+    def columns(self, index: Array) -> Dense:
         return Dense(take(self.X, index, axis=1))
 
-    def rows(self, index: np.ndarray) -> Design:
+    def rows(self, index: np.ndarray) -> Dense:
         return Dense(take(self.X, index))
 
     def dense(self) -> Array:
         return self.X
 
     @property
-    def T(self) -> Design:
+    def T(self) -> Dense:
         return Dense(self._transpose)
 
     def moments(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         p = self.shape[1]
         xp = namespace(self.X)
         gram, mean = np.zeros((p, p)), np.zeros(p)
-        for rows in _row_blocks(self.shape):
-            block = _in_double(self.X[rows, :])
+        for rows in row_blocks(self.shape):
+            block = in_double(self.X[rows, :])
             root = like(np.sqrt(weights[rows]), self.X, dtype=xp.float64)
             scaled = block * root[:, None]
             gram += to_host(scaled.T @ scaled)
@@ -136,7 +136,7 @@ class Dense(Design):
 
 
 class ConvertedMap(Dense):
-    """A memory map of integers or other numbers that products cannot use: converted block by block in each one."""
+    """A memory map of integers or of another kind that products cannot use: converted block by block."""
 
     def __init__(self, X: np.ndarray) -> None:
         super().__init__(X)
@@ -144,26 +144,26 @@ class ConvertedMap(Dense):
 
     def forward(self, w: Array, support: Array | None = None) -> Array:
         if support is not None and support.shape[0] <= self._few_columns:
-            return _in_double(self.X[:, support]) @ w[support]
-        return np.concatenate([_in_double(self.X[rows]) @ w for rows in _row_blocks(self.shape)])
+            return in_double(self.X[:, support]) @ w[support]
+        return np.concatenate([in_double(self.X[rows]) @ w for rows in row_blocks(self.shape)])
 
     def adjoint(self, r: Array) -> Array:
         out = np.zeros((self.shape[1], *r.shape[1:]))
-        for rows in _row_blocks(self.shape):
-            out += _in_double(self.X[rows]).T @ r[rows]
+        for rows in row_blocks(self.shape):
+            out += in_double(self.X[rows]).T @ r[rows]
         return out
 
-    def columns(self, index: Array) -> Design:
-        return Dense(_in_double(self.X[:, index]))
+    def columns(self, index: Array) -> Dense:
+        return Dense(in_double(self.X[:, index]))
 
-    def rows(self, index: np.ndarray) -> Design:
-        return Dense(_in_double(self.X[index]))
+    def rows(self, index: np.ndarray) -> Dense:
+        return Dense(in_double(self.X[index]))
 
     def dense(self) -> Array:
-        return _in_double(self.X)
+        return in_double(self.X)
 
     @property
-    def T(self) -> Design:
+    def T(self) -> Dense:
         return ConvertedMap(self.X.T)
 
 
@@ -193,17 +193,17 @@ class Sparse(Design):
     def adjoint(self, r: Array) -> Array:
         return self._transpose @ r
 
-    def columns(self, index: Array) -> Design:
+    def columns(self, index: Array) -> Sparse:
         return Sparse(self._by_columns[:, index])
 
-    def rows(self, index: np.ndarray) -> Design:
+    def rows(self, index: np.ndarray) -> Sparse:
         return Sparse(self._by_rows[index])
 
     def dense(self) -> Array:
         return self.X.toarray()
 
     @property
-    def T(self) -> Design:
+    def T(self) -> Sparse:
         return Sparse(self._transpose)
 
     def moments(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -357,7 +357,7 @@ def _check_finite(X: Array, name: str) -> None:
     with np.errstate(over="ignore", invalid="ignore"):
         if math.isfinite(float(xp.sum(X))):
             return
-    for rows in _row_blocks(X.shape):  # the sum alone may overflow although every entry is finite
+    for rows in row_blocks(X.shape):  # the sum alone may overflow although every entry is finite
         block = to_host(X[rows, :])
         bad = np.argwhere(~np.isfinite(block))
         if len(bad):
@@ -371,12 +371,14 @@ def _not_finite(name: str, value: float, row: int, column: int) -> ValueError:
     )
 
 
-def _row_blocks(shape: tuple[int, ...]) -> Iterator[slice]:
+def row_blocks(shape: tuple[int, ...]) -> Iterator[slice]:
+    """Slices of rows that hold about a million entries each."""
     step = max(1, _BLOCK // shape[1])
     return (slice(start, min(start + step, shape[0])) for start in range(0, shape[0], step))
 
 
-def _in_double(block: Array) -> Array:
+def in_double(block: Array) -> Array:
+    """The same numbers in double precision; not copied if they are so already."""
     if isinstance(block, np.ndarray):
         return block.astype(np.float64, copy=False)
     xp = namespace(block)

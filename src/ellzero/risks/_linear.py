@@ -14,14 +14,14 @@ from .._arrays import Array, finfo_eps, is_array, namespace, to_host
 from .._validation import check_finite, check_indices, check_nonnegative, check_vector
 from ._design import Design, as_design, take
 from ._spectrum import extreme_eigenvalues
-from .base import Constant, Risk
+from .base import Constant, Risk, no_longer_exact
 
 
 class LinearModel(Risk):
     """R(w) = Σ_i ω_i ℓ(x_iᵀw + b, y_i) / Σ_i ω_i + (ridge/2)||w||².
 
-    With an intercept, b is profiled out: it is the minimiser for the w at hand, so R is a function of w alone, and
-    by the envelope theorem its gradient is the partial one at that b. Without, b = 0.
+    With an intercept, b is profiled out: it is the minimiser for the w at hand, so R is a function of w
+    alone, and by the envelope theorem its gradient is the partial one at that b. Without, b = 0.
 
     A loss writes `_loss`, `_slope` (its derivative in the prediction) and, for the intercept, either
     `_best_intercept` or `_bend` (the second derivative) with `_intercept_bracket`.
@@ -49,6 +49,7 @@ class LinearModel(Risk):
         self.share: Array | float = 1.0 / self.n_terms
         if sample_weight is not None:
             self.share = self.design.asarray(self._check_weights(sample_weight))
+        self._share = self.share  # in a shape that multiplies predictions
         self._xp = namespace(self.design.reference)
         self.y = self.design.asarray(self._check_targets(y))
 
@@ -101,7 +102,7 @@ class LinearModel(Risk):
         return float(self._xp.sum(self.share * self._loss(z, self.y)))
 
     def _gradient(self, w: Array, state: Array) -> Array:
-        gradient = self._collect(self.design, self.share * self._slope(state, self.y))
+        gradient = self._collect(self.design, self._share * self._slope(state, self.y))
         return gradient + self.ridge * w if self.ridge else gradient
 
     def _gradient_of_rows(self, w: Array, rows: np.ndarray) -> Array:
@@ -110,7 +111,7 @@ class LinearModel(Risk):
         if self.fit_intercept:  # that of the whole sample, so that the batches average to ∇R
             support = np.flatnonzero(w) if isinstance(w, np.ndarray) else None
             z = z + self._best_intercept(self._predict(self.design, w, support))
-        share = self.share if isinstance(self.share, float) else take(self.share, rows)
+        share = self._share if isinstance(self._share, float) else take(self._share, rows)
         slopes = (self.n_terms / rows.size) * share * self._slope(z, take(self.y, rows))
         gradient = self._collect(batch, slopes)
         return gradient + self.ridge * w if self.ridge else gradient
@@ -161,8 +162,7 @@ class LinearModel(Risk):
     def smoothness(self) -> Constant:
         """The loss's largest second derivative times the largest eigenvalue of XᵀΩX/Σω, plus the ridge."""
         largest = self._spectrum[0]
-        source = "estimate" if largest.source == "estimate" else "bound"
-        return Constant(self._curvature * largest.value + self.ridge, source)
+        return Constant(self._curvature * largest.value + self.ridge, no_longer_exact(largest))
 
     @property
     def strong_convexity(self) -> Constant:

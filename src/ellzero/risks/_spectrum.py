@@ -55,17 +55,19 @@ def _smaller_gram(design: Design, weights: np.ndarray, centred: bool) -> tuple[n
 
 def _largest_by_lanczos(design: Design, weights: np.ndarray, centred: bool) -> Constant:
     n, p = design.shape
-    root = np.sqrt(weights)
+    root: np.ndarray = np.sqrt(weights)
 
     def forward(v: np.ndarray) -> np.ndarray:
-        z = to_host(design.forward(design.asarray(v))).astype(np.float64)
-        return root * (z - weights @ z if centred else z)
+        z = np.asarray(to_host(design.forward(design.asarray(v))), dtype=np.float64)
+        if centred:
+            z = z - weights @ z
+        return root * z
 
     def adjoint(u: np.ndarray) -> np.ndarray:
         r = root * u
         if centred:
             r -= weights * r.sum()
-        return to_host(design.adjoint(design.asarray(r))).astype(np.float64)
+        return np.asarray(to_host(design.adjoint(design.asarray(r))), dtype=np.float64)
 
     if p <= n:
         return Constant(lanczos_largest(lambda v: adjoint(forward(v)), p), "estimate")
@@ -75,9 +77,9 @@ def _largest_by_lanczos(design: Design, weights: np.ndarray, centred: bool) -> C
 def lanczos_largest(apply: Callable[[np.ndarray], np.ndarray], size: int) -> float:
     """A number that exceeds the largest eigenvalue of a positive semidefinite operator, nearly surely.
 
-    After j Lanczos steps from a random start the largest Ritz value falls short by a relative error above ε with
-    probability at most 1.648 √d exp(-√ε (2j - 1)) (Kuczyński & Woźniakowski 1992, Theorem 4.2), so it is raised
-    by 1/(1 - ε), where ε makes that probability 1e-10. The start is seeded: same data, same answer.
+    After j Lanczos steps from a random start the largest Ritz value falls short by a relative error above ε
+    with probability at most 1.648 √d exp(-√ε (2j - 1)) (Kuczyński & Woźniakowski 1992, Theorem 4.2), so it is
+    raised by 1/(1 - ε), where ε makes that probability 1e-10. The start is seeded: same data, same answer.
     """
     from scipy.linalg import eigvalsh_tridiagonal
 

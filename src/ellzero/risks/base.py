@@ -22,8 +22,8 @@ class Constant:
     ----------
     value : float
     source : {"exact", "bound", "estimate"}
-        "exact" up to rounding; "bound" is on the safe side for certain (above for smoothness, below for strong
-        convexity); "estimate" proves nothing.
+        "exact" up to rounding; "bound" is on the safe side for certain (above for smoothness, below for
+        strong convexity); "estimate" proves nothing.
     """
 
     value: float
@@ -90,6 +90,8 @@ class Risk(ABC):
 
     #: number of coordinates of w
     n_features: int
+    #: number of outputs; w holds the coefficients of one after those of the other
+    n_outputs: int = 1
     #: number n of terms R_i
     n_terms: int = 1
     #: whether R is known to be convex
@@ -192,12 +194,12 @@ class Restricted(Risk):
     @property
     def smoothness(self) -> Constant:
         """At most that of the whole risk."""
-        return Constant(self.risk.smoothness.value, _no_longer_exact(self.risk.smoothness))
+        return Constant(self.risk.smoothness.value, no_longer_exact(self.risk.smoothness))
 
     @property
     def strong_convexity(self) -> Constant:
         """At least that of the whole risk."""
-        return Constant(self.risk.strong_convexity.value, _no_longer_exact(self.risk.strong_convexity))
+        return Constant(self.risk.strong_convexity.value, no_longer_exact(self.risk.strong_convexity))
 
     @property
     def zero(self) -> Array:
@@ -205,12 +207,13 @@ class Restricted(Risk):
         return self._pick(self.risk.zero)
 
 
-def _no_longer_exact(constant: Constant) -> Literal["bound", "estimate"]:
+def no_longer_exact(constant: Constant) -> Literal["bound", "estimate"]:
+    """The source of a bound that rests on this constant."""
     return "estimate" if constant.source == "estimate" else "bound"
 
 
 def _check_rows(rows: Any, n_terms: int) -> np.ndarray:
-    """Terms to average over: any integers of range(n_terms), repeats allowed; a mask names the terms it holds."""
+    """Terms to average over: integers of range(n_terms), repeats allowed; or a mask."""
     index = to_host(rows) if hasattr(rows, "detach") else np.asarray(rows)
     if index.dtype == bool and index.shape == (n_terms,):
         index = np.flatnonzero(index)

@@ -196,8 +196,8 @@ class Logistic(LinearModel):
 class Poisson(LinearModel):
     """R(w) = Σ_i ω_i [μ_i - y_i - y_i log(μ_i / y_i)] / Σ_i ω_i + (ridge/2)||w||², μ_i = exp(x_iᵀw + b).
 
-    Half the Poisson deviance: the negative log-likelihood of counts y, shifted so that a perfect fit has R = 0.
-    It has no finite smoothness; far away it may overflow to inf, which is returned without a warning.
+    Half the Poisson deviance: the negative log-likelihood of counts y, shifted so that a perfect fit has
+    R = 0. It has no finite smoothness; far away it may overflow to inf, which is returned without a warning.
 
     Parameters
     ----------
@@ -260,6 +260,8 @@ class Poisson(LinearModel):
             return super()._gradient_of_rows(w, rows)
 
     def _best_intercept(self, z: Array) -> float:
+        if not isinstance(self.share, float):  # a row without weight must not set the scale
+            z = self._xp.where(self.share > 0, z, -math.inf)
         top = float(self._xp.max(z))
         return self._log_mean - top - math.log(self._mean(self._xp.exp(z - top)))
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
-from .._arrays import Array, finfo_eps, namespace, to_host
+from .._arrays import Array, finfo_eps, to_host
 from .._validation import check_indices
 from ._design import Design
 from ._linear import LinearModel, check_labels
@@ -47,13 +48,95 @@ class Multinomial(LinearModel):
         self, X: Any, y: Any, ridge: float = 0.0, sample_weight: Any = None, fit_intercept: bool = False
     ) -> None:
         super().__init__(X, y, ridge, sample_weight, fit_intercept)
-        self.n_features = self.design.shape[1] * self.classes_.size
-        self._column_share = self.share if isinstance(self.share, float) else self.share[:, None]
+        self.n_outputs = self.classes_.size
+        self.n_features = self.design.shape[1] * self.n_outputs
+        if not isinstance(self.share, float):
+            self._share = self.share[:, None]
         if self.fit_intercept:
-            self._class_share = to_host(self._xp.sum(self._column_share * self.y, axis=0)).astype(np.float64)
+            self._class_share = to_host(self._xp.sum(self._share * self.y, axis=0)).astype(np.float64)
             if self._class_share.min() == 0:
                 missing = self.classes_[self._class_share.argmin()]
                 raise ValueError(
                     "sample_weight must be positive for some row of each label when fit_intercept=True: "
                     f"label {missing!r} has none, so its intercept would be -inf"
                 )
+
+    def _check_targets(self, y: Any) -> np.ndarray:
+        self.classes_, position = check_labels(y, self.n_terms)
+        return np.asfortranarray(np.eye(self.classes_.size)[position])
+
+    def _predict(self, design: Design, w: Array, support: Array | None = None) -> Array:
+        p = design.shape[1]
+        features = None
+        if support is not None:
+            features = np.unique(support % p) if isinstance(w, np.ndarray) else self._xp.unique_values(support % p)
+        z = design.forward(self._xp.reshape(w, (self.classes_.size, p)).T, features)
+        # class by class in memory, sums over the few classes are several times faster
+        return np.asfortranarray(z) if isinstance(z, np.ndarray) else z
+
+    def _collect(self, design: Design, slopes: Array) -> Array:
+        return self._xp.reshape(design.adjoint(slopes).T, (-1,))
+
+    def _log_normaliser(self, z: Array) -> Array:
+        top = self._xp.max(z, axis=1, keepdims=True)
+        return top[:, 0] + self._xp.log(self._xp.sum(self._xp.exp(z - top), axis=1))
+
+    def _loss(self, z: Array, y: Array) -> Array:
+        return self._log_normaliser(z) - self._xp.sum(y * z, axis=1)
+
+    def _slope(self, z: Array, y: Array) -> Array:
+        return self._softmax(z) - y
+
+    def _softmax(self, z: Array) -> Array:
+        weight = self._xp.exp(z - self._xp.max(z, axis=1, keepdims=True))
+        return weight / self._xp.sum(weight, axis=1, keepdims=True)
+
+    def intercept(self, w: Array) -> np.ndarray:
+        """The b that is best for w, on the host; zeros without an intercept."""
+        if not self.fit_intercept:
+            return np.zeros(self.classes_.size)
+        return to_host(self._best_intercept(self._predict(self.design, self.as_vector(w))))
+
+    def _best_intercept(self, z: Array) -> Array:
+        """Newton's method with step halving on φ(b) = Σ share log Σ_j exp(z_j + b_j) - Σ class_share·b."""
+        c, eps = self.classes_.size, finfo_eps(self.design.reference)
+        longest_step = 1.0 + float(self._xp.max(z)) - float(self._xp.min(z))
+
+        def objective(b: np.ndarray) -> float:
+            return self._mean(self._log_normaliser(z + self.design.asarray(b))) - float(self._class_share @ b)
+
+        b = np.zeros(c)
+        value, last = objective(b), math.inf
+        for _ in range(100):
+            probability = self._softmax(z + self.design.asarray(b))
+            weighted = self._share * probability
+            mean = to_host(self._xp.sum(weighted, axis=0)).astype(np.float64)
+            slope = mean - self._class_share
+            size = float(np.abs(slope).max())
+            if size <= 4 * eps or (size <= math.sqrt(eps) and size > 0.5 * last):
+                break  # exact, or so near that a Newton step which does not help has met rounding
+            last = size
+            # φ is constant along 1 and the intercepts add up to 0, hence the 1/c; the tiny ridge keeps a
+            # saturated model, whose curvature underflows, solvable
+            bend = np.diag(mean) - to_host(weighted.T @ probability) + 1.0 / c
+            bend[np.diag_indices(c)] += 100 * eps
+            step = -np.linalg.solve(bend, slope)
+            step *= min(1.0, longest_step / np.abs(step).max())
+            decrease = float(slope @ step)
+            while (trial := objective(b + step)) > value + 1e-4 * decrease + eps * abs(value):
+                step, decrease = 0.5 * step, 0.5 * decrease
+            b, value = b + step, trial
+            if np.abs(step).max() <= 4 * eps * max(1.0, np.abs(b).max()):
+                break
+        return self.design.asarray(b - b.mean())
+
+    def restrict(self, support: Any) -> Risk:
+        """The same model on the features that some class uses; coefficients not in the support stay zero."""
+        support = check_indices(support, self.n_features, "support")
+        p, c = self.design.shape[1], self.classes_.size
+        features = np.unique(support % p)
+        part = self._on_columns(features)
+        part.n_features = c * features.size
+        if support.size == part.n_features:
+            return part
+        return Restricted(part, (support // p) * features.size + np.searchsorted(features, support % p))

@@ -18,11 +18,10 @@ def row_norm(v: Array, p: float = 2.0) -> Array:
         return largest
     if p == 1:
         return xp.sum(size, axis=-1, keepdims=True)
-    scale = xp.where(largest > 0, largest, xp.ones_like(largest))
-    u = size / scale
+    u = size / xp.where(largest > 0, largest, xp.ones_like(largest))
     if p == 2:
-        return scale * xp.sqrt(xp.sum(u * u, axis=-1, keepdims=True)) * (largest > 0)
-    return scale * xp.sum(u**p, axis=-1, keepdims=True) ** (1 / p) * (largest > 0)
+        return largest * xp.sqrt(xp.sum(u * u, axis=-1, keepdims=True))
+    return largest * xp.sum(u**p, axis=-1, keepdims=True) ** (1 / p)
 
 
 def project_lp(v: Array, p: float, radius: Any) -> Array:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from .._arrays import Array, cumulative_sum, finfo_eps, namespace, sort_descending
+from .._arrays import Array, finfo_eps, namespace, sort_descending
 from .._validation import check_nonnegative, check_number, check_vector
 from ._lp import project_lp, row_norm
 from .base import RowSet
@@ -18,7 +18,7 @@ class _Radius(RowSet):
     """What sets given by one radius share."""
 
     closed_under_zeroing = True
-    _parameter_padding = (None,)
+    _parameter_padding: ClassVar[tuple[float | None, ...]] = (None,)
 
     def __init__(self, radius: float) -> None:
         self.radius = check_nonnegative(radius, "radius")
@@ -93,11 +93,15 @@ class LpBall(_Radius):
 
     def _project_rows(self, v: Array, *parameters: Any) -> Array:
         (radius,) = parameters
-        special = {1.0: L1Ball, 2.0: L2Ball, np.inf: LinfBall}.get(self.p)
-        return special(0.0)._project_rows(v, radius) if special else project_lp(v, self.p, radius)
+        if self.p in _SPECIAL:
+            return _SPECIAL[self.p]._project_rows(v, radius)
+        return project_lp(v, self.p, radius)
 
     def _violation_rows(self, v: Array, *parameters: Any) -> Array:
         return relative_excess(row_norm(v, self.p), *parameters)
+
+
+_SPECIAL: dict[float, RowSet] = {1.0: L1Ball(0.0), 2.0: L2Ball(0.0), np.inf: LinfBall(0.0)}
 
 
 class SubSimplex(_Radius):
@@ -195,7 +199,11 @@ class WeightedL1Ball(_Radius):
         size = xp.abs(v)
         order = xp.argsort(-(size / weights), axis=-1)
         s, c = (xp.take_along_axis(a, order, axis=-1) for a in (size, weights + 0.0 * size))
-        theta = xp.max((cumulative_sum(c * s) - radius) / cumulative_sum(c * c), axis=-1, keepdims=True)
+        theta = xp.max(
+            (xp.cumulative_sum(c * s, axis=-1) - radius) / xp.cumulative_sum(c * c, axis=-1),
+            axis=-1,
+            keepdims=True,
+        )
         inside = theta <= 0
         return xp.where(inside, v, xp.sign(v) * xp.maximum(size - theta * weights, 0.0 * size))
 
@@ -267,11 +275,8 @@ def _simplex_threshold(v: Array, total: Any) -> tuple[Array, Array, Array]:
     xp = namespace(v)
     largest = xp.max(v, axis=-1, keepdims=True)
     shifted = v - largest
-    partial = cumulative_sum(sort_descending(shifted)) - total
-    # float counts: integer arange and float arrays do not mix in the array API standard
-    counts = xp.cumulative_sum(xp.ones_like(v), axis=-1) if xp is not np else np.arange(1.0, v.shape[-1] + 1)
-    if xp is np:
-        counts = counts.astype(v.dtype, copy=False)
+    partial = xp.cumulative_sum(sort_descending(shifted), axis=-1) - total
+    counts = xp.cumulative_sum(xp.ones_like(v), axis=-1)
     return shifted, xp.max(partial / counts, axis=-1, keepdims=True), largest
 
 

@@ -74,7 +74,7 @@ class Box(RowSet):
         self.lower, self.upper = _bound(lower, "lower"), _bound(upper, "upper")
         sizes = {b.size for b in (self.lower, self.upper) if isinstance(b, np.ndarray)}
         if len(sizes) > 1:
-            raise ValueError(f"lower and upper must have the same length, got {self.lower.size} and {self.upper.size}")  # type: ignore[union-attr]
+            raise ValueError(f"lower and upper must have the same length, got {self.lower.size} and {self.upper.size}")
         self.n_features = sizes.pop() if sizes else None
         crossed = np.flatnonzero(np.atleast_1d(self.lower > self.upper))
         if crossed.size:

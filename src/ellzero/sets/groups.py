@@ -56,12 +56,10 @@ class GroupWise(ConstraintSet):
         """Why the set preserves supports, or does not."""
         if self.closed_under_zeroing:
             return "it is a product over groups of sets that preserve supports"
-        name, bad = next(
-            (n, s) for n, s in zip(self.names, self.sets, strict=True) if s and not s.closed_under_zeroing
-        )
+        name, bad = next((n, s) for n, s in zip(self.names, self.sets, strict=True) if s and not s.closed_under_zeroing)
         return f"group {name!r} carries {bad!r}: {bad.why}"
 
-    def group_of(self, index: np.ndarray) -> np.ndarray:
+    def group_of(self, index: np.ndarray) -> Any:
         """The number of each coordinate's group in `names`, or -1."""
         if self.n_features is not None:
             return self._group[index]
@@ -187,10 +185,10 @@ class _Family:
             arguments.append(parameter.astype(values.dtype, copy=False))
         return arguments
 
-    def project(self, block: np.ndarray, *parameters: np.ndarray) -> np.ndarray:
+    def project(self, block: np.ndarray, *parameters: np.ndarray) -> Any:
         return self.example._project_rows(block, *parameters)
 
-    def violation(self, block: np.ndarray, *parameters: np.ndarray) -> np.ndarray:
+    def violation(self, block: np.ndarray, *parameters: np.ndarray) -> Any:
         return self.example._violation_rows(block, *parameters)
 
 
@@ -235,7 +233,8 @@ def _read_groups(groups: Any) -> tuple[dict[Any, np.ndarray], int | None]:
 
 
 def _read_index_lists(groups: Mapping[Any, Any]) -> tuple[dict[Any, np.ndarray], None]:
-    members, owner = {}, {}
+    members: dict[Any, np.ndarray] = {}
+    owner: dict[int, Any] = {}
     for name, indices in groups.items():
         index = np.unique(np.asarray(list(indices), dtype=np.intp)) if len(indices) else np.empty(0, np.intp)
         if index.size and index[0] < 0:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import Array, like
+from .._arrays import Array, like, to_host
 from .._validation import check_vector
 from .base import ConstraintSet, on_host
 
@@ -36,11 +36,11 @@ class PackingPolytope(ConstraintSet):
 
     def __init__(self, A: Any, b: Any) -> None:
         sparse = "scipy.sparse" in sys.modules and sys.modules["scipy.sparse"].issparse(A)
-        self.A = A.tocsc().astype(float) if sparse else np.asarray(A, dtype=float)
+        self.A: Any = A.tocsc().astype(float) if sparse else np.asarray(A, dtype=float)
         if self.A.ndim != 2:
             raise ValueError(f"A must be a matrix with a row for each cap, got shape {self.A.shape}")
         self.b = check_vector(b, "b", size=self.A.shape[0]).astype(float)
-        entries = self.A.data if sparse else self.A
+        entries: Any = self.A.data if sparse else self.A
         if not np.isfinite(entries).all() or (entries < 0).any() or (self.b < 0).any():
             raise ValueError(
                 "A and b must be finite and non-negative: only then does zeroing coordinates stay inside. "
@@ -70,7 +70,7 @@ class PackingPolytope(ConstraintSet):
     project.__doc__ = ConstraintSet.project.__doc__
 
     def violation(self, w: Array) -> float:
-        values, index = on_host(w, None)
+        values = to_host(w)
         used = self.A @ values.astype(float)
         excess = (used - self.b) / np.where(self.b > 0, self.b, 1.0)
         return float(max(excess.max(initial=0.0), (-values).max(initial=0.0), 0.0))
@@ -100,5 +100,5 @@ def _project_on_caps(v: np.ndarray, A: np.ndarray, b: np.ndarray) -> np.ndarray:
     f[-1] = 1.0
     x, _ = nnls(E, f, maxiter=30 * E.shape[1])
     residual = E @ x - f
-    w = np.maximum(v - scale * residual[:-1] / residual[-1], 0.0)
+    w: np.ndarray = np.maximum(v - scale * residual[:-1] / residual[-1], 0.0)
     return w / max(1.0, float((A @ w).max()))

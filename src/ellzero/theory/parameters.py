@@ -370,9 +370,7 @@ def _check_rho(rho: float, sharp: bool) -> float:
     return rho
 
 
-def _sharp_condition(
-    ratio: float, rho: float | None, k: int | None, k_bar: int | None
-) -> tuple[float, float]:
+def _sharp_condition(ratio: float, rho: float | None, k: int | None, k_bar: int | None) -> tuple[float, float]:
     """ρ and max(ratio, 1/ρ²); without ρ, sqrt(k̄/k), which k >= ratio·k̄ puts at or below 1/sqrt(ratio)."""
     if rho is not None:
         return _check_rho(rho, sharp=True), max(ratio, 1 / rho**2)

@@ -1,0 +1,160 @@
+"""A quadratic function given by its matrix."""
+
+from __future__ import annotations
+
+import copy
+import math
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from .._arrays import Array, finfo_eps, norm, to_host
+from .._validation import check_indices, check_vector
+from ._design import Dense, Sparse, as_design, in_double, row_blocks, take
+from ._spectrum import LARGEST_GRAM
+from .base import Constant, Risk
+
+
+class Quadratic(Risk):
+    """R(w) = ½ wᵀQw - bᵀw.
+
+    Parameters
+    ----------
+    Q : symmetric array of shape (p, p), or scipy.sparse matrix
+        Need not be positive semidefinite; whether it is, is found out when `convex` is first read.
+    b : array of shape (p,)
+
+    Examples
+    --------
+    >>> from ellzero.risks import Quadratic
+    >>> risk = Quadratic([[2.0, 0.0], [0.0, 4.0]], b=[2.0, 4.0])
+    >>> risk.value([1.0, 1.0])
+    -3.0
+    >>> risk.gradient([1.0, 1.0])
+    array([0., 0.])
+    """
+
+    def __init__(self, Q: Any, b: Any) -> None:
+        design = as_design(Q, "Q")
+        if not isinstance(design, (Dense, Sparse)):
+            raise TypeError("Q must be a matrix whose entries can be read; for an operator use Smooth")
+        self.design = design
+        p, columns = self.design.shape
+        if p != columns:
+            raise ValueError(f"Q must be square, got shape {self.design.shape}")
+        _check_symmetric(self.design)
+        self.n_features = p
+        self.b = self.design.asarray(check_vector(b, "b", p))
+
+    def _forward(self, w: Array, support: Array | None) -> Array:
+        return self.design.forward(w, support)
+
+    def _value(self, w: Array, state: Array) -> float:
+        return float(w @ (0.5 * state - self.b))
+
+    def _gradient(self, w: Array, state: Array) -> Array:
+        return state - self.b
+
+    @cached_property
+    def _spectrum(self) -> tuple[Constant, Constant]:
+        """The largest and the smallest eigenvalue: computed where affordable, Gershgorin's bounds beyond."""
+        if self.n_features <= LARGEST_GRAM:
+            eigenvalues = np.linalg.eigvalsh(self._matrix)
+            low, high = float(eigenvalues[0]), float(eigenvalues[-1])
+            margin = 4 * finfo_eps(self.design.reference) * self.n_features * max(abs(low), abs(high))
+            low = 0.0 if abs(low) <= margin else low - margin  # singular matrices are so up to rounding
+            return Constant(high + margin, "exact"), Constant(low, "exact")
+        diagonal, row_sums = _diagonal_and_row_sums(self.design)
+        low, high = float(np.min(diagonal + np.abs(diagonal) - row_sums)), float(np.max(row_sums))
+        return Constant(high, "bound"), Constant(low, "bound")
+
+    @property
+    def _matrix(self) -> np.ndarray:
+        return to_host(self.design.dense()).astype(np.float64, copy=False)
+
+    @cached_property
+    def convex(self) -> bool:  # type: ignore[override]
+        """Whether Q is positive semidefinite, up to rounding; beyond size 10 000, whether that is evident."""
+        if self.strong_convexity.value >= 0:
+            return True
+        if self.n_features <= LARGEST_GRAM or self.n_features > _LARGEST_CHOLESKY:
+            return False
+        shift = finfo_eps(self.design.reference) * self.n_features * self.smoothness.value
+        try:
+            np.linalg.cholesky(self._matrix + shift * np.eye(self.n_features))
+        except np.linalg.LinAlgError:
+            return False
+        return True
+
+    @property
+    def smoothness(self) -> Constant:
+        """The largest eigenvalue of Q, at least 0."""
+        largest = self._spectrum[0]
+        return Constant(max(0.0, largest.value), largest.source)
+
+    @property
+    def strong_convexity(self) -> Constant:
+        """The smallest eigenvalue of Q, negative if R is not convex."""
+        return self._spectrum[1]
+
+    @cached_property
+    def lower_bound(self) -> float:  # type: ignore[override]
+        """The minimum of R where Q is positive definite (of a size up to 2000), else -inf unless b = 0."""
+        b = to_host(self.b).astype(np.float64)
+        if not b.any() and self.convex:
+            return 0.0
+        nu = self.strong_convexity.value
+        if nu <= 0 or self.n_features > LARGEST_GRAM:
+            return -math.inf
+        v = np.linalg.solve(self._matrix, b)
+        Qv = self._matrix @ v
+        rounding = np.finfo(np.float64).eps * self.n_features * norm(v) * (self.smoothness.value * norm(v) + norm(b))
+        # v is the minimiser up to rounding, and R(v) - min R <= ||∇R(v)||²/(2ν)
+        return float(v @ (0.5 * Qv - b)) - norm(Qv - b) ** 2 / (2 * nu) - rounding
+
+    def restrict(self, support: Any) -> Quadratic:
+        """The quadratic of the support's rows and columns."""
+        index = check_indices(support, self.n_features, "support")
+        part = copy.copy(self)
+        for cached in ("_spectrum", "convex", "lower_bound"):
+            part.__dict__.pop(cached, None)
+        part.design = self.design.columns(index).rows(index)
+        part.b = take(self.b, index)
+        part.n_features = index.size
+        return part
+
+    @property
+    def zero(self) -> Array:
+        """The origin, in the array library, dtype and device of Q."""
+        return self.design.zeros(self.n_features)
+
+
+_LARGEST_CHOLESKY = 10_000
+
+
+def _check_symmetric(Q: Dense | Sparse) -> None:
+    if isinstance(Q, Sparse):
+        gap, size = abs(Q.X - Q.X.T).max(), abs(Q.X).max()
+    else:
+        gap = size = 0.0
+        for rows in row_blocks(Q.shape):
+            block, mirrored = to_host(in_double(Q.X[rows, :])), to_host(in_double(Q.X.T[rows, :]))
+            gap, size = max(gap, np.abs(block - mirrored).max()), max(size, np.abs(block).max())
+    if gap > 100 * finfo_eps(Q.reference) * size:
+        raise ValueError(
+            f"Q must be symmetric, but Q and its transpose differ by up to {gap:.3g}; use (Q + Q.T) / 2, "
+            "which gives the same function"
+        )
+
+
+def _diagonal_and_row_sums(Q: Dense | Sparse) -> tuple[np.ndarray, np.ndarray]:
+    """The diagonal, and the sums of absolute values in each row."""
+    if isinstance(Q, Sparse):
+        return Q.X.diagonal(), abs(Q.X).sum(axis=1)
+    diagonal, sums = np.empty(Q.shape[0]), np.empty(Q.shape[0])
+    for rows in row_blocks(Q.shape):
+        block = to_host(in_double(Q.X[rows, :]))
+        diagonal[rows] = block.diagonal(rows.start)
+        sums[rows] = np.abs(block).sum(axis=1)
+    return diagonal, sums
