@@ -336,7 +336,7 @@ class TestPromise:
         ({"monitor": "never"}, ValueError, "monitor must be"),
         ({"monitor": 0}, ValueError, "monitor must be at least 1"),
         ({"method": ez.preset("IHT", step=-1)}, ValueError, "step must lie in"),
-        ({"method": ez.preset("IHT", step="2/L")}, ValueError, 'step must be a positive number or "1/L"'),
+        ({"method": ez.preset("IHT", step="2/L")}, ValueError, 'step must be a positive number, "1/L" or "search"'),
         (
             {"risk": ez.risks.Poisson(np.eye(2), np.ones(2))},
             ValueError,

@@ -165,7 +165,7 @@ class TestTwoStep:
     def test_errors(self):
         with pytest.raises(TypeError, match="constraint must be a set"):
             ez.two_step_projection(np.ones(3), 2, 1.0)
-        with pytest.raises(ValueError, match="made for 2 coordinates, the vector has 3"):
+        with pytest.raises(ValueError, match="made for 2 coordinates, w has 3"):
             ez.two_step_projection(np.ones(3), 2, S.Box([0, 0], 1))
 
     def test_only_the_kept_values_reach_the_set(self):

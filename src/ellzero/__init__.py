@@ -5,10 +5,10 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from . import risks, sets
+from . import risks, schedules, sets
 from .loop import minimize
 from .methods import Method, preset
-from .oracles import FullGradient
+from .oracles import FullGradient, MiniBatch, VarianceReduced, ZerothOrder, estimate_variance
 from .projections import hard_threshold, restricted, two_step_projection
 from .result import History, Result, Status
 
@@ -17,14 +17,19 @@ __all__ = [
     "FullGradient",
     "History",
     "Method",
+    "MiniBatch",
     "Result",
     "Status",
+    "VarianceReduced",
+    "ZerothOrder",
     "datasets",
+    "estimate_variance",
     "hard_threshold",
     "minimize",
     "preset",
     "restricted",
     "risks",
+    "schedules",
     "sets",
     "testing",
     "theory",

@@ -69,7 +69,7 @@ class _Attack:
         # what rounding may do to values and gradients
         at_zero = np.zeros(self.p)
         seen = [at_zero, *self.points]
-        self.value_noise = 1e3 * self.eps * max(abs(risk.value(w)) for w in seen)
+        self.value_noise = 1e3 * self.eps * max(abs(self.value(w)) for w in seen)
         self.gradient_noise = 1e3 * self.eps * max(norm(self.slope(w)) for w in seen)
 
     def random_point(self, sparse: bool) -> np.ndarray:
@@ -77,7 +77,7 @@ class _Attack:
         w = self.rng.standard_normal(self.p)
         if sparse:
             w[self.rng.permutation(self.p)[max(1, self.p // 4) :]] = 0.0
-        while not math.isfinite(self.risk.value(w)):
+        while not math.isfinite(self.value(w)):
             assert w.any(), "value is finite neither at 0 nor at any multiple of a random point"
             w = 0.5 * w if norm(w) > 1e-9 else 0 * w
         return np.array(to_host(self.risk.as_vector(w)), dtype=np.float64)
@@ -86,8 +86,11 @@ class _Attack:
         u = self.rng.standard_normal(self.p)
         return u / norm(u)
 
+    def value(self, w: np.ndarray) -> float:
+        return self.risk.value(w.copy())  # a copy, so that a change of the argument shows in `point` alone
+
     def slope(self, w: np.ndarray) -> np.ndarray:
-        gradient = self.risk.gradient(w)
+        gradient = self.risk.gradient(w.copy())
         assert tuple(gradient.shape) == (self.p,), (
             f"gradient has shape {tuple(gradient.shape)}, not ({self.p},), at {_show(w)}"
         )
@@ -95,22 +98,14 @@ class _Attack:
 
     def point(self, w: np.ndarray) -> None:
         """at(w), with the support known or not, says what value and gradient say."""
-        value, gradient = self.risk.value(w), self.slope(w)
-        vector = self.risk.as_vector(w.copy())
-        support = index_like(np.flatnonzero(w), vector)
-        for point, how in (
-            (self.risk.at(vector), "at(w)"),
-            (self.risk.at(vector, support), "at(w, support)"),
-        ):
-            _same(point.value, value, self.value_noise, f"{how}.value is not value(w)", w)
-            _same(
-                to_host(point.gradient),
-                gradient,
-                self.gradient_noise,
-                f"{how}.gradient is not gradient(w)",
-                w,
-            )
-        assert np.array_equal(to_host(vector), w), f"value or gradient changes its argument, w = {_show(w)}"
+        value, gradient = self.value(w), self.slope(w)
+        for support, how in ((None, "at(w)"), (np.flatnonzero(w), "at(w, support)")):
+            vector = self.risk.as_vector(w.copy())
+            point = self.risk.at(vector, support if support is None else index_like(support, vector))
+            got = point.value, to_host(point.gradient)
+            assert np.array_equal(to_host(vector), w), f"value or gradient changes its argument, {_show(w)}"
+            _same(got[0], value, self.value_noise, f"{how}.value is not value(w)", w)
+            _same(got[1], gradient, self.gradient_noise, f"{how}.gradient is not gradient(w)", w)
 
     def gradient(self, w: np.ndarray) -> None:
         """Central differences at two step sizes, whose disagreement measures how far they can be trusted."""
@@ -120,7 +115,7 @@ class _Attack:
         if gradient.any():
             along.append(gradient / norm(gradient))
         for u in along:
-            fine, coarse = ((self.risk.value(w + s * u) - self.risk.value(w - s * u)) / (2 * s) for s in (h, 2 * h))
+            fine, coarse = ((self.value(w + s * u) - self.value(w - s * u)) / (2 * s) for s in (h, 2 * h))
             tolerance = abs(fine - coarse) + 0.1 * self.value_noise / h + self.gradient_noise
             _same(
                 gradient @ u,
@@ -149,7 +144,7 @@ class _Attack:
         _same(self._slope_of(w, np.array([i, i, j])), (2 * first + second) / 3, tolerance, message, w)
 
     def _slope_of(self, w: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        return np.asarray(to_host(self.risk.gradient(w, rows)), dtype=np.float64)
+        return np.asarray(to_host(self.risk.gradient(w.copy(), rows)), dtype=np.float64)
 
     def curvature(self, w: np.ndarray) -> None:
         """Gradient differences lie between the constants, also where power iterations drive them apart."""
@@ -174,13 +169,13 @@ class _Attack:
 
     def lower_bound(self, w: np.ndarray) -> None:
         """Not passed by steepest descent."""
-        bound, step, value = self.risk.lower_bound, 1.0, self.risk.value(w)
+        bound, step, value = self.risk.lower_bound, 1.0, self.value(w)
         for _ in range(20):
             assert value >= bound - self.value_noise, (
                 f"lower_bound = {bound:.8g} is too large: value {value:.8g} at w = {_show(w)}"
             )
             gradient = self.slope(w)
-            while not (trial := self.risk.value(w - step * gradient)) <= value and step > 1e-12:
+            while not (trial := self.value(w - step * gradient)) <= value and step > 1e-12:
                 step *= 0.5
             w, value, step = w - step * gradient, trial, 2 * step
 
@@ -193,7 +188,7 @@ class _Attack:
         )
         embedded = np.zeros(self.p)
         embedded[support] = w[support]
-        values = part.value(w[support]), self.risk.value(embedded)
+        values = part.value(w[support]), self.value(embedded)
         gradients = to_host(part.gradient(w[support])), self.slope(embedded)[support]
         message = f"of restrict({support.tolist()}) is not that of the whole"
         value_noise = self.value_noise + 1e3 * self.eps * abs(values[1])
@@ -206,7 +201,7 @@ class _Attack:
         if not self.risk.convex:
             return
         for x, y in pairwise([*self.points, np.zeros(self.p)]):
-            middle, ends = self.risk.value((x + y) / 2), (self.risk.value(x) + self.risk.value(y)) / 2
+            middle, ends = self.value((x + y) / 2), (self.value(x) + self.value(y)) / 2
             assert middle <= ends + self.value_noise, (
                 f"not convex: value {middle:.8g} halfway between x = {_show(x)} and y = {_show(y)} exceeds "
                 f"{ends:.8g}, the mean of the values there"

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from .result import Result
 
 
 class Printer:
@@ -22,11 +18,3 @@ class Printer:
         if self.every and (nit % self.every == 0 or nit == 1):
             objective = "" if math.isnan(fun) else f"{fun:.8g}"
             print(f"{nit:>9}  {objective:>14}  {change:>9.2e}  {seconds:>8.2f}", flush=True)
-
-    def end(self, result: Result) -> None:
-        """How it ended."""
-        if self.every:
-            print(
-                f"objective {result.fun:.8g} with {result.support.size} nonzeros: {result.message}",
-                flush=True,
-            )

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from .oracles import FullGradient, Oracle
+from ._directions import stream
+from ._validation import check_count, check_positive
+from .oracles import FullGradient, GrowWhenStuck, MiniBatch, Oracle, VarianceReduced, ZerothOrder, estimate_variance
 from .projections import PROJECTIONS
+from .result import Counts
+from .risks.base import Risk
+from .schedules import Geometric
+from .theory.parameters import Prescription, prescribe, zoht_step
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Method:
     """w_t = P(w_{t-1} - η g_{t-1}), then a finish.
 
     Parameters
     ----------
     oracle : Oracle
-        Where g comes from.
-    step : float or "1/L"
-        η; "1/L" takes the smoothness constant of the risk.
+        Where g comes from: `FullGradient`, `MiniBatch`, `VarianceReduced` or `ZerothOrder`.
+    step : float, "1/L" or "search"
+        η; "1/L" takes the smoothness constant of the risk, "search" tries sizes by function values.
     projection : {"auto", "two-step", "restricted", "sparse", "convex"}
         P. "auto" is "two-step" where Γ preserves supports, otherwise "restricted"; "sparse" is H_k alone and
         "convex" Π_Γ alone, for baselines that repair the other constraint at the end.
@@ -27,6 +35,8 @@ class Method:
     name : str
     constrained : bool
         Whether the method takes a Γ at all.
+    n_iter : int, optional
+        How many iterations the method prescribes; ``max_iter`` may end it earlier.
     """
 
     oracle: Oracle = field(default_factory=FullGradient)
@@ -35,6 +45,7 @@ class Method:
     finish: str | None = None
     name: str = "custom"
     constrained: bool = True
+    n_iter: int | None = None
 
     def __post_init__(self) -> None:
         if self.projection not in ("auto", *PROJECTIONS):
@@ -47,11 +58,129 @@ class Method:
                 "finish='two-step'"
             )
 
+    def resolve(self, risk: Risk, k: int, counts: Counts, entropy: Sequence[int]) -> Method:
+        """The method with every parameter a number, for one run."""
+        return self
 
-_PRESETS = {
-    "auto": Method(name="auto"),
-    "IHT": Method(projection="sparse", constrained=False, name="IHT"),
-    "IHT-2SP": Method(projection="two-step", name="IHT-2SP"),
+
+@dataclass(frozen=True, kw_only=True)
+class Auto(Method):
+    """The default: the exact gradient with step 1/L, or what a black box allows.
+
+    A BlackBox knows neither L nor ν, so everything is chosen by counted function values. Each iteration estimates
+    a gradient from q directions, starting with q = max(10, 2k); the step is searched around the last one that
+    helped (see `SearchedStep`); when no step helps, the estimate was too rough, and q doubles.
+    """
+
+    name: str = "auto"
+    mu: float = 1e-6
+
+    def resolve(self, risk: Risk, k: int, counts: Counts, entropy: Sequence[int]) -> Method:
+        """The method for this risk."""
+        from .risks.blackbox import BlackBox
+
+        if not isinstance(risk, BlackBox):
+            return self
+        oracle = ZerothOrder(n_directions=GrowWhenStuck(max(10, 2 * k)), mu=self.mu)
+        return Method(oracle=oracle, step="search", projection=self.projection, name="auto (zeroth-order)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prescribed(Method):
+    """A method whose parameters are those of its theorem, read from `ellzero.theory.parameters`.
+
+    Parameters
+    ----------
+    rho : float
+        How much of R(w̄) the bound may exceed, with Γ.
+    alpha : float
+        1 + C/L: a larger one has shorter steps and smaller batches.
+    B : float, optional
+        Gradient variance, for batches; estimated from the data at the start if not given.
+    s2 : int, optional
+        Coordinates of a random direction; all by default.
+    mu : float
+        The length of finite differences.
+    L, nu : float, optional
+        Smoothness and strong convexity; those of the risk by default.
+    epsilon, radius : float, optional
+        With both, ``n_iter`` is the theorem's T for accuracy ε and ‖w_0 - w̄‖ <= radius.
+    q : int, optional
+        The fixed number of directions of ZOHT; ⌈τ⌉ of HZO-HT by default.
+    """
+
+    theorem: str
+    rho: float | None = None
+    alpha: float = 2.0
+    B: float | None = None
+    s2: int | None = None
+    mu: float = 1e-6
+    L: float | None = None
+    nu: float | None = None
+    epsilon: float | None = None
+    radius: float | None = None
+    q: int | None = None
+
+    def resolve(self, risk: Risk, k: int, counts: Counts, entropy: Sequence[int]) -> Method:
+        """The method with the theorem's numbers for this risk."""
+        if self.theorem.startswith("IHT") and self.epsilon is None:
+            return self._with(step="1/L" if self.L is None else 1 / check_positive(self.L, "L"))
+        L = risk.smoothness.value if self.L is None else self.L
+        nu = risk.strong_convexity.value if self.nu is None else self.nu
+        B = self.B
+        if B is None and self.theorem.startswith("HSG"):
+            n_samples = min(risk.n_terms, 1000)
+            B = estimate_variance(risk, n_samples=n_samples, rng=stream(entropy, 2**32)).value
+            counts.n_gradients += risk.n_terms + n_samples
+        p = prescribe(
+            self.theorem, L, nu, k=k, rho=self.rho, alpha=self.alpha, B=B, d=risk.n_features, s2=self.s2
+        )  # fmt: skip
+        return self._with(step=p.step, oracle=self._oracle(p), n_iter=self._n_iter(p), **self._fixed(p, risk, k))
+
+    def _with(self, **parts: Any) -> Method:
+        """A plain method with these parts; a step given by hand stays."""
+        if self.step != "1/L":
+            parts["step"] = self.step
+        plain = {name: getattr(self, name) for name in Method.__dataclass_fields__}
+        return Method(**{**plain, **parts})
+
+    def _oracle(self, p: Prescription) -> Oracle:
+        if p.oracle == "full":
+            return FullGradient()
+        assert p.tau is not None
+        schedule = Geometric(p.tau, p.omega)
+        if p.oracle == "batch":
+            return MiniBatch(schedule)
+        return ZerothOrder(n_directions=schedule, support_size=self.s2, mu=self.mu)
+
+    def _n_iter(self, p: Prescription) -> int | None:
+        if self.epsilon is None or self.radius is None:
+            return None
+        return p.n_iter(self.epsilon, check_positive(self.radius, "radius") ** 2, gradient_norm=0.0)
+
+    def _fixed(self, p: Prescription, risk: Risk, k: int) -> dict[str, Any]:
+        """ZOHT: the first q of HZO-HT in every step, with the shorter step of its own theorem."""
+        if self.name != "ZOHT":
+            return {}
+        assert p.tau is not None
+        d = risk.n_features
+        s2 = d if self.s2 is None else self.s2
+        q = math.ceil(p.tau) if self.q is None else check_count(self.q, "q")
+        oracle = ZerothOrder(n_directions=q, support_size=self.s2, mu=self.mu)
+        return {"oracle": oracle, "step": zoht_step(p.L, p.nu, d, min(3 * max(k, 1), d), s2, q)}
+
+
+_PRESETS: dict[str, Method] = {
+    "auto": Auto(),
+    "IHT": Prescribed(theorem="IHT", projection="sparse", constrained=False, name="IHT"),
+    "HSG-HT": Prescribed(theorem="HSG-HT", projection="sparse", constrained=False, name="HSG-HT"),
+    "HZO-HT": Prescribed(theorem="HZO-HT", projection="sparse", constrained=False, name="HZO-HT"),
+    "IHT-2SP": Prescribed(theorem="IHT-2SP", projection="two-step", name="IHT-2SP"),
+    "HSG-HT-2SP": Prescribed(theorem="HSG-HT-2SP", projection="two-step", name="HSG-HT-2SP"),
+    "HZO-HT-2SP": Prescribed(theorem="HZO-HT-2SP", projection="two-step", name="HZO-HT-2SP"),
+    "ZOHT": Prescribed(theorem="HZO-HT", projection="sparse", constrained=False, name="ZOHT"),
+    "StoIHT": Method(oracle=MiniBatch(32), projection="sparse", constrained=False, name="StoIHT"),
+    "SVRG-HT": Method(oracle=VarianceReduced(32), projection="sparse", constrained=False, name="SVRG-HT"),
     "PGD+H": Method(projection="convex", finish="two-step", name="PGD+H"),
     "IHT+P": Method(projection="sparse", finish="two-step", name="IHT+P"),
 }
@@ -64,24 +193,29 @@ def preset(name: str, **parameters: Any) -> Method:
     Parameters
     ----------
     name : str
-        "IHT" (no Γ; Jain et al. 2014), "IHT-2SP" or "FG-HT-2SP" (the paper's Algorithm 1), "PGD+H" (projected
-        gradient onto Γ, H_k at the end), "IHT+P" (IHT, projection onto Γ at the end), "auto".
+        The paper's, with Γ: "IHT-2SP" (or "FG-HT-2SP"; exact gradients), "HSG-HT-2SP" (growing batches),
+        "HZO-HT-2SP" (growing numbers of random directions). Without Γ: "IHT" (Jain et al. 2014), "HSG-HT" (Zhou
+        et al. 2018), "HZO-HT", "ZOHT" (de Vazelhes et al. 2022; a fixed number of directions), "StoIHT" (Nguyen
+        et al. 2017; a constant batch), "SVRG-HT" (Li et al. 2016). Baselines: "PGD+H" (projected gradient onto Γ,
+        H_k at the end), "IHT+P" (IHT, projection onto Γ at the end). And "auto".
     **parameters
-        Fields of `Method`, for example ``step=0.1``.
+        Fields of `Method`, for example ``step=0.1``; for the paper's methods also those of its theorems:
+        ``rho, alpha, B, s2, mu, L, nu, epsilon, radius``.
 
     Examples
     --------
     >>> import ellzero as ez
     >>> ez.preset("IHT-2SP", step=0.1).step
     0.1
+    >>> ez.preset("HSG-HT-2SP", rho=0.25, B=1e3).alpha
+    2.0
     """
     known = _ALIASES.get(name, name)
     if known not in _PRESETS:
         raise ValueError(f"unknown method {name!r}; there are {', '.join([*_PRESETS, *_ALIASES])}")
-    try:
-        return replace(_PRESETS[known], **parameters)
-    except TypeError:
-        unknown = sorted(set(parameters) - set(Method.__dataclass_fields__))
-        raise TypeError(
-            f"method {name!r} has no parameter {unknown[0]!r}; it has {', '.join(Method.__dataclass_fields__)}"
-        ) from None
+    method = _PRESETS[known]
+    own = [f for f in method.__dataclass_fields__ if f not in ("name", "theorem", "constrained")]
+    for parameter in parameters:
+        if parameter not in own:
+            raise TypeError(f"method {name!r} has no parameter {parameter!r}; it has {', '.join(own)}")
+    return replace(method, **parameters)

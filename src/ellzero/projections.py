@@ -114,7 +114,7 @@ def projector(kind: str, constraint: ConstraintSet, k: int, n_features: int, kee
         raise ValueError(f"keep names {kept.size} coordinates, more than k={k}; they count in k, so raise k")
     if constraint.n_features not in (None, n_features):
         raise ValueError(
-            f"the constraint {constraint!r} is made for {constraint.n_features} coordinates, the vector has {n_features}"
+            f"the constraint {constraint!r} is made for {constraint.n_features} coordinates, w has {n_features}"
         )
     if kind == "two-step" and not constraint.preserves_support:
         raise ValueError(

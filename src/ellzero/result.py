@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ._arrays import Array
+from .risks.base import Point
 from .sets import ConstraintSet
 
 
@@ -18,27 +19,63 @@ class Status(Enum):
     """How a run ended; each member is a sentence."""
 
     CONVERGED = "the iterates stopped moving: the last relative change is at most tol"
+    COMPLETED = "all iterations that the method prescribes were made"
     STATIONARY = "the point is stationary: the projected-gradient residual fell below tol times its first value"
     MAX_ITER = "max_iter iterations were made before the iterates settled"
+    MAX_QUERIES = "max_queries function values were asked for"
     TIME_LIMIT = "the time limit was reached before the iterates settled"
     CALLBACK = "the callback stopped the run"
     DIVERGED = "the iterates or the objective became infinite or NaN; a smaller step helps"
+    FAILED = "the function failed where the method could not do without its value"
     RUNNING = "the run is under way"
 
     @property
     def success(self) -> bool:
         """Whether the run ended because its job was done."""
-        return self in (Status.CONVERGED, Status.STATIONARY)
+        return self in (Status.CONVERGED, Status.STATIONARY, Status.COMPLETED, Status.MAX_QUERIES)
 
 
 @dataclass
 class Counts:
-    """What a run has spent so far, in units that do not depend on the machine."""
+    """What a run has spent so far, in units that do not depend on the machine, and what it may spend.
+
+    `left` is what remains of max_queries, `reserve` the part of it that the end of the run needs.
+    """
 
     n_gradients: int = 0
     n_values: int = 0
     n_thresholds: int = 0
     n_monitor: int = 0
+    n_retries: int = 0
+    max_queries: float = math.inf
+    reserve: int = 0
+    iteration: int = 0
+
+    @property
+    def left(self) -> float:
+        """Function values that may still be asked for."""
+        return self.max_queries - self.n_values - self.n_monitor - self.n_retries
+
+    def monitored_value(self, point: Point) -> float:
+        """R at a point, on the monitor's account unless it is known already."""
+        if not point.evaluated:
+            self.n_monitor += point.risk.calls_per_value
+            point.booked, point.valued_at = "monitor", self.iteration
+        return point.value
+
+    def base_value(self, point: Point) -> float:
+        """R at a point, on the method's account: a value that the monitor has asked for changes accounts."""
+        price = point.risk.calls_per_value
+        if point.risk.noise_changes and point.valued_at != self.iteration:
+            point._value = None
+        if not point.evaluated:
+            self.n_values += price
+            point.valued_at = self.iteration
+        elif point.booked == "monitor":
+            self.n_monitor -= price
+            self.n_values += price
+        point.booked = "method"
+        return point.value
 
 
 class History:
@@ -61,11 +98,11 @@ class History:
     columns = ("fun", "step", "change", "time", "n_gradients", "n_values", "n_thresholds", "n_monitor")
 
     def __init__(self) -> None:
-        self._rows: list[tuple[float, ...]] = []
+        self.rows: list[tuple[float, ...]] = []
 
     def append(self, fun: float, step: float, change: float, time: float, counts: Counts) -> None:
         """Add a row."""
-        self._rows.append(
+        self.rows.append(
             (
                 fun,
                 step,
@@ -79,13 +116,13 @@ class History:
         )
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self.rows)
 
     def __getattr__(self, name: str) -> np.ndarray:
-        if name.startswith("_") or name not in self.columns:
+        if name not in self.columns:
             raise AttributeError(f"History has no column {name!r}; it has {', '.join(self.columns)}")
         place = self.columns.index(name)
-        column = [row[place] for row in self._rows]
+        column = [row[place] for row in self.rows]
         return np.array(column, dtype=np.int64 if name.startswith("n_") else np.float64)
 
     def __dir__(self) -> Sequence[str]:

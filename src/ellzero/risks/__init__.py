@@ -1,12 +1,15 @@
 """Risks: the functions R(w) that are minimised."""
 
 from .base import Constant, Point, Risk
+from .blackbox import BlackBox, BlackBoxError
 from .linear_models import Huber, LeastSquares, Logistic, Poisson
 from .multinomial import Multinomial
 from .quadratic import Quadratic
 from .smooth import Smooth
 
 __all__ = [
+    "BlackBox",
+    "BlackBoxError",
     "Constant",
     "Huber",
     "LeastSquares",

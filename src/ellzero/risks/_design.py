@@ -325,7 +325,10 @@ def _from_operator(X: Any, name: str) -> Design:
     dtype = np.dtype(np.float64 if operator.dtype is None else operator.dtype)
     _check_kind(dtype, name)
     dtype = dtype if _is_native_float(dtype) else np.dtype(np.float64)
-    adjoint = operator.adjoint().dot
+
+    def adjoint(r: np.ndarray) -> Any:
+        return operator.rmatvec(r) if r.ndim == 1 else operator.rmatmat(r)
+
     try:
         adjoint(np.zeros(operator.shape[0], dtype=dtype))
     except NotImplementedError as error:

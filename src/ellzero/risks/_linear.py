@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from .._arrays import Array, finfo_eps, is_array, namespace, to_host
+from .._directions import Directions
 from .._validation import check_finite, check_indices, check_nonnegative, check_vector
 from ._design import Design, as_design, take
 from ._spectrum import extreme_eigenvalues
-from .base import Constant, Risk, no_longer_exact
+from .base import Constant, Point, Risk, no_longer_exact
 
 
 class LinearModel(Risk):
@@ -50,8 +51,11 @@ class LinearModel(Risk):
         if sample_weight is not None:
             self.share = self.design.asarray(self._check_weights(sample_weight))
         self._share = self.share  # in a shape that multiplies predictions
-        self._xp = namespace(self.design.reference)
         self.y = self.design.asarray(self._check_targets(y))
+
+    @property
+    def _xp(self) -> Any:
+        return namespace(self.design.reference)
 
     def _check_weights(self, sample_weight: Any) -> np.ndarray:
         weights = check_vector(_one_per_row(sample_weight, self.n_terms, "sample_weight"), "sample_weight")
@@ -69,10 +73,10 @@ class LinearModel(Risk):
             raise TypeError(f"y must be numbers for {type(self).__name__}, got dtype {targets.dtype}")
         return check_vector(targets, "y")
 
-    # The loss of each sample, and its derivatives in the prediction z.
+    # The loss of each row, and its derivatives in the prediction z for the rows whose targets are y.
 
     @abstractmethod
-    def _loss(self, z: Array, y: Array) -> Array: ...
+    def _loss(self, z: Array) -> Array: ...
 
     @abstractmethod
     def _slope(self, z: Array, y: Array) -> Array: ...
@@ -99,7 +103,7 @@ class LinearModel(Risk):
         return value + 0.5 * self.ridge * float(w @ w) if self.ridge else value
 
     def _mean_loss(self, z: Array) -> float:
-        return float(self._xp.sum(self.share * self._loss(z, self.y)))
+        return float(self._xp.sum(self.share * self._loss(z)))
 
     def _gradient(self, w: Array, state: Array) -> Array:
         gradient = self._collect(self.design, self._share * self._slope(state, self.y))
@@ -115,6 +119,18 @@ class LinearModel(Risk):
         slopes = (self.n_terms / rows.size) * share * self._slope(z, take(self.y, rows))
         gradient = self._collect(batch, slopes)
         return gradient + self.ridge * w if self.ridge else gradient
+
+    def values_along(self, point: Point, directions: Directions, mu: float) -> np.ndarray:
+        """R(w + μu_i) for each of the directions u_i, from one product of X with all of them."""
+        if self.fit_intercept or self.n_outputs > 1 or not isinstance(point.w, np.ndarray):
+            return super().values_along(point, directions, mu)
+        steps = mu * self.design.forward(directions.matrix().T)
+        values = np.array([self._mean_loss(point.state + step) for step in np.ascontiguousarray(steps.T)])
+        if self.ridge:
+            # ||w + μu||² with ||u|| = 1
+            along = directions.matrix() @ point.w
+            values += 0.5 * self.ridge * (float(point.w @ point.w) + 2 * mu * along + mu * mu)
+        return values
 
     # The intercept.
 

@@ -31,7 +31,7 @@ def extreme_eigenvalues(design: Design, share: Array | float, centred: bool) -> 
     gram, trace = _smaller_gram(design, weights, centred)
     eigenvalues = np.linalg.eigvalsh(gram)
     # The sums of products, the centring and the eigenvalue routine each err by a multiple of eps·trace.
-    margin = np.finfo(np.float64).eps * (n + p + 10) * (2 if centred else 1) * trace
+    margin = float(np.finfo(np.float64).eps) * (n + p + 10) * (2 if centred else 1) * trace
     singular = p > n - centred  # more columns than the rank allows: the smallest eigenvalue is 0
     smallest = 0.0 if singular else max(0.0, float(eigenvalues[0]) - margin)
     return Constant(float(eigenvalues[-1]) + margin, "exact"), Constant(smallest, "exact")

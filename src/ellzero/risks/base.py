@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from .._arrays import Array, index_like, like, namespace, scatter, to_host
+from .._directions import Directions
 from .._validation import check_indices
 
 
@@ -46,7 +47,7 @@ class Point:
         Where w may be nonzero; lets the forward product touch those columns alone. None if w is dense.
     """
 
-    __slots__ = ("_gradient", "_state", "_value", "risk", "support", "w")
+    __slots__ = ("_gradient", "_state", "_value", "booked", "risk", "support", "valued_at", "visits", "w")
 
     def __init__(self, risk: Risk, w: Array, support: Array | None = None) -> None:
         self.risk = risk
@@ -54,6 +55,9 @@ class Point:
         self.support = support
         self._state: Any = _UNSEEN
         self._value: float | None = None
+        self.booked: str | None = None  # whose account the value is on: "monitor" or "method"
+        self.valued_at = 0  # in which iteration the value was asked for
+        self.visits = 0  # how many gradients were estimated here
         self._gradient: Array | None = None
 
     @property
@@ -62,6 +66,11 @@ class Point:
         if self._state is _UNSEEN:
             self._state = self.risk._forward(self.w, self.support)
         return self._state
+
+    @property
+    def evaluated(self) -> bool:
+        """Whether R(w) is known."""
+        return self._value is not None
 
     @property
     def value(self) -> float:
@@ -98,6 +107,10 @@ class Risk(ABC):
     convex: bool = False
     #: a number that R never goes below; 0 for losses
     lower_bound: float = -math.inf
+    #: how often the function behind R is called for one value
+    calls_per_value: int = 1
+    #: whether the noise in R(w) is another in every iteration, so that values of two iterations do not compare
+    noise_changes: bool = False
 
     @abstractmethod
     def _forward(self, w: Array, support: Array | None) -> Any: ...
@@ -113,6 +126,11 @@ class Risk(ABC):
             f"{type(self).__name__} has no terms to pick from, so gradient(w, rows=...) is not defined; "
             "use the full gradient"
         )
+
+    def values_along(self, point: Point, directions: Directions, mu: float) -> np.ndarray:
+        """R(w + μu_i) for each of the directions u_i."""
+        points = directions.points(to_host(point.w), mu)
+        return np.array([self.at(like(w, point.w)).value for w in points])
 
     def at(self, w: Array, support: Array | None = None) -> Point:
         """The risk at w; see `Point`."""

@@ -45,8 +45,8 @@ class LeastSquares(LinearModel):
     ) -> None:
         super().__init__(X, y, ridge, sample_weight, fit_intercept)
 
-    def _loss(self, z: Array, y: Array) -> Array:
-        return (z - y) ** 2
+    def _loss(self, z: Array) -> Array:
+        return (z - self.y) ** 2
 
     def _slope(self, z: Array, y: Array) -> Array:
         return 2.0 * (z - y)
@@ -105,8 +105,8 @@ class Huber(LinearModel):
         super().__init__(X, y, ridge, sample_weight, fit_intercept)
         self.delta = check_positive(delta, "delta")
 
-    def _loss(self, z: Array, y: Array) -> Array:
-        residual = z - y
+    def _loss(self, z: Array) -> Array:
+        residual = z - self.y
         clipped = self._xp.clip(residual, -self.delta, self.delta)
         return clipped * (2.0 * residual - clipped)
 
@@ -175,8 +175,8 @@ class Logistic(LinearModel):
             )
         return 2.0 * position - 1.0
 
-    def _loss(self, z: Array, y: Array) -> Array:
-        margin = y * z
+    def _loss(self, z: Array) -> Array:
+        margin = self.y * z
         size = self._xp.abs(margin)
         return 0.5 * (size - margin) + self._xp.log1p(self._xp.exp(-size))  # exp never overflows
 
@@ -223,7 +223,7 @@ class Poisson(LinearModel):
     ) -> None:
         super().__init__(X, y, ridge, sample_weight, fit_intercept)
         counts = to_host(self.y)
-        # y log y, and 0 at y = 0
+        # so that y log y = 0 at y = 0
         self._log_y = self.design.asarray(np.log(np.where(counts > 0, counts, 1.0)))
         if self.fit_intercept:
             mean = self._mean(self.y)
@@ -241,8 +241,8 @@ class Poisson(LinearModel):
             raise ValueError(f"y must be at least 0 for Poisson, got {counts[i]} at index {i}")
         return counts
 
-    def _loss(self, z: Array, y: Array) -> Array:
-        return (self._xp.exp(z) - y) - y * (z - self._log_y)
+    def _loss(self, z: Array) -> Array:
+        return (self._xp.exp(z) - self.y) - self.y * (z - self._log_y)
 
     def _slope(self, z: Array, y: Array) -> Array:
         return self._xp.exp(z) - y

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from .._arrays import Array, finfo_eps, to_host
+from .._directions import Directions
 from .._validation import check_indices
 from ._design import Design
 from ._linear import LinearModel, check_labels
-from .base import Restricted, Risk
+from .base import Point, Restricted, Risk
 
 
 class Multinomial(LinearModel):
@@ -81,8 +82,8 @@ class Multinomial(LinearModel):
         top = self._xp.max(z, axis=1, keepdims=True)
         return top[:, 0] + self._xp.log(self._xp.sum(self._xp.exp(z - top), axis=1))
 
-    def _loss(self, z: Array, y: Array) -> Array:
-        return self._log_normaliser(z) - self._xp.sum(y * z, axis=1)
+    def _loss(self, z: Array) -> Array:
+        return self._log_normaliser(z) - self._xp.sum(self.y * z, axis=1)
 
     def _slope(self, z: Array, y: Array) -> Array:
         return self._softmax(z) - y
@@ -90,6 +91,19 @@ class Multinomial(LinearModel):
     def _softmax(self, z: Array) -> Array:
         weight = self._xp.exp(z - self._xp.max(z, axis=1, keepdims=True))
         return weight / self._xp.sum(weight, axis=1, keepdims=True)
+
+    def values_along(self, point: Point, directions: Directions, mu: float) -> np.ndarray:
+        """R(w + μu_i) for each of the directions u_i, from one product of X with all of them."""
+        if self.fit_intercept or not isinstance(point.w, np.ndarray):
+            return Risk.values_along(self, point, directions, mu)
+        c, p = self.n_outputs, self.design.shape[1]
+        coefficients = directions.points(point.w, mu).reshape(-1, p)  # class after class, point after point
+        z = np.ascontiguousarray(self.design.forward(coefficients.T).T).reshape(len(directions), c, -1)
+        top = z.max(axis=1)
+        loss = top + np.log(np.exp(z - top[:, None, :]).sum(axis=1)) - np.einsum("qcn,nc->qn", z, self.y)
+        values: np.ndarray = loss.sum(axis=1) * self.share if isinstance(self.share, float) else loss @ self.share
+        values += 0.5 * self.ridge * np.einsum("ij,ij->i", coefficients, coefficients).reshape(-1, c).sum(axis=1)
+        return values
 
     def intercept(self, w: Array) -> np.ndarray:
         """The b that is best for w, on the host; zeros without an intercept."""
@@ -100,7 +114,9 @@ class Multinomial(LinearModel):
     def _best_intercept(self, z: Array) -> Array:
         """Newton's method with step halving on φ(b) = Σ share log Σ_j exp(z_j + b_j) - Σ class_share·b."""
         c, eps = self.classes_.size, finfo_eps(self.design.reference)
-        longest_step = 1.0 + float(self._xp.max(z)) - float(self._xp.min(z))
+        low, high = float(self._xp.min(z)), float(self._xp.max(z))
+        longest_step = 1.0 + high - low
+        noise = 10 * eps * (1.0 + max(-low, high))
 
         def objective(b: np.ndarray) -> float:
             return self._mean(self._log_normaliser(z + self.design.asarray(b))) - float(self._class_share @ b)
@@ -123,7 +139,7 @@ class Multinomial(LinearModel):
             step = -np.linalg.solve(bend, slope)
             step *= min(1.0, longest_step / np.abs(step).max())
             decrease = float(slope @ step)
-            while (trial := objective(b + step)) > value + 1e-4 * decrease + eps * abs(value):
+            while (trial := objective(b + step)) > value + 1e-4 * decrease + noise:
                 step, decrease = 0.5 * step, 0.5 * decrease
             b, value = b + step, trial
             if np.abs(step).max() <= 4 * eps * max(1.0, np.abs(b).max()):

@@ -85,7 +85,13 @@ def _solve_entries(a: Array, mu: Array, p: float) -> tuple[Array, Array]:
         u = xp.maximum(u - step, zero)
         if not bool(xp.any(xp.abs(step) > finfo_eps(a) * u)):
             break
-    return (u, u**r) if p > 2 else (u**r, u)
+    if p > 2:
+        return u, u**r
+    x = u**r
+    for _ in range(3):  # u^r magnifies rounding by r, without bound as p nears 1; Newton in x itself takes it away
+        power = x ** (p - 1)
+        x = xp.maximum(x - x * (x + mu * power - a) / _nonzero(x + (p - 1) * mu * power), zero)
+    return x, x ** (p - 1)
 
 
 def _nonzero(x: Array) -> Array:

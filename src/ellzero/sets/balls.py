@@ -93,9 +93,8 @@ class LpBall(_Radius):
 
     def _project_rows(self, v: Array, *parameters: Any) -> Array:
         (radius,) = parameters
-        if self.p in _SPECIAL:
-            return _SPECIAL[self.p]._project_rows(v, radius)
-        return project_lp(v, self.p, radius)
+        p = 1.0 if self.p - 1 < 1e-12 else self.p  # indistinguishable from l1 at the accuracy that is promised
+        return _SPECIAL[p]._project_rows(v, radius) if p in _SPECIAL else project_lp(v, p, radius)
 
     def _violation_rows(self, v: Array, *parameters: Any) -> Array:
         return relative_excess(row_norm(v, self.p), *parameters)

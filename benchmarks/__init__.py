@@ -1,0 +1,1 @@
+"""Speed and cost, as ratios measured in one run: `make bench`, or `python -m benchmarks NAME`."""

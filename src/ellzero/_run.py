@@ -1,0 +1,338 @@
+"""Everything one run of `minimize` consists of, apart from the loop itself."""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ._arrays import Array, index_like, norm, to_host
+from ._checkpoint import Journal, load, save
+from ._validation import check_indices
+from .methods import Method
+from .oracles import Gradients, MiniBatch, VarianceReduced
+from .projections import NotFinite, Projector, projector
+from .result import Counts, History, Result, Status
+from .risks._intercept import ExplicitIntercept
+from .risks._linear import LinearModel
+from .risks.base import Point, Risk
+from .risks.blackbox import BlackBox, Session
+from .sets import ConstraintSet, GroupWise
+from .sets.base import default_tolerance
+from .steps import Step, bind_step
+
+_SECONDS_BETWEEN_CHECKPOINTS = 1.0
+
+
+@dataclass
+class Problem:
+    """What was asked: min R(w) subject to ||w||_0 <= k, w in Γ, with some coordinates always kept."""
+
+    risk: Risk
+    k: int
+    gamma: ConstraintSet
+    kept: np.ndarray
+
+    def with_explicit_intercept(self) -> Problem:
+        """The same problem with the intercept as last coordinates: free, always kept, beyond k."""
+        assert isinstance(self.risk, LinearModel)
+        lifted = ExplicitIntercept(self.risk)
+        d, b = self.risk.n_features, np.arange(self.risk.n_features, lifted.n_features)
+        gamma = GroupWise({0: self.gamma}, {0: range(d)})
+        return Problem(lifted, self.k + b.size, gamma, np.concatenate([self.kept, b]))
+
+
+class Run:
+    """The parts of one run, bound together: point by point it is moved on by the loop."""
+
+    def __init__(
+        self, problem: Problem, method: Method, x0: Any, entropy: Sequence[int], max_queries: float, every: int
+    ) -> None:
+        self.started = time.perf_counter()
+        self.asked = problem
+        stochastic = isinstance(method.oracle, (MiniBatch, VarianceReduced)) or "HSG" in getattr(method, "theorem", "")
+        lift = stochastic and isinstance(problem.risk, LinearModel) and problem.risk.fit_intercept
+        self.problem = problem.with_explicit_intercept() if lift else problem
+        self.lifted = self.problem is not problem
+        self.risk, self.every, self.entropy = self.problem.risk, every, list(entropy)
+        self.counts, self.history = Counts(max_queries=max_queries), History()
+        self.method = method.resolve(self.risk, self.problem.k, self.counts, self.entropy)
+        self.queries = isinstance(problem.risk, BlackBox) or hasattr(self.method.oracle, "n_directions")
+        self._check_budget()
+        self.kind = self.method.projection
+        if self.kind == "auto":
+            self.kind = "two-step" if problem.gamma.preserves_support else "restricted"
+        self.plain = self._projector(self.kind)
+        self.project = self.plain if self.kind == "convex" else self._counted(self.plain)
+        self.step: Step = bind_step(self.method.step, self.risk, self.counts)
+        self.oracle: Gradients = self.method.oracle.bind(self.risk, self.counts, self.entropy)
+        self.point = self.best = self.risk.at(*self._start(x0))
+        self.candidates: list[Point] = []
+        self.nit, self.first_residual, self.elapsed_before = 0, math.nan, 0.0
+        self.session: Session | None = None
+        self.journal: Journal | None = None
+        self.checkpoint: Path | None = None
+        self._stack = ExitStack()
+        self._saved = -math.inf
+        self._before: tuple[dict[str, Any], list[dict[str, Any]]] | None = None
+
+    def _check_budget(self) -> None:
+        risk = self.asked.risk
+        if math.isfinite(self.counts.max_queries) and not self.queries:
+            raise ValueError(
+                f"max_queries={self.counts.max_queries:g} limits function values, and method {self.method.name!r} "
+                "asks for gradients; use a zeroth-order method, or max_iter and time_limit"
+            )
+        m, r = risk.recheck if isinstance(risk, BlackBox) else (0, 0)
+        self.counts.reserve = risk.calls_per_value * (1 + m * r)
+        least = self.counts.reserve + 2 * risk.calls_per_value
+        if self.counts.max_queries < least:
+            raise ValueError(
+                f"max_queries must be at least {least} here (a first value, one direction and the last value), "
+                f"got max_queries={self.counts.max_queries:g}"
+            )
+
+    def _projector(self, kind: str) -> Projector:
+        problem = self.problem
+        return projector(kind, problem.gamma, problem.k, self.risk.n_features, problem.kept)
+
+    def _counted(self, project: Projector) -> Projector:
+        def counted(v: Array) -> tuple[Array, Array | None]:
+            self.counts.n_thresholds += 1
+            return project(v)
+
+        return counted
+
+    def _start(self, x0: Any) -> tuple[Array, Array | None]:
+        if x0 is None:
+            return self.plain(self.risk.zero)
+        x0 = self.asked.risk.as_vector(x0)
+        try:
+            w, support = self.plain(self._lift(x0))
+        except NotFinite as error:
+            raise ValueError(f"x0 must be finite: {error}") from None
+        if norm(self._lower(w) - x0) > 1e-9 * norm(x0):
+            gamma, nonzeros = self.asked.gamma, int(np.count_nonzero(to_host(x0)))
+            warnings.warn(
+                f"x0 is infeasible ({nonzeros} nonzeros, k={self.asked.k}; violation of {gamma!r}: "
+                f"{gamma.violation(x0):.2g}) and was projected before the start",
+                UserWarning,
+                stacklevel=4,
+            )
+        return w, support
+
+    def _lift(self, x: Array) -> Array:
+        if not self.lifted:
+            return x
+        u = to_host(self.risk.zero).copy()
+        u[: x.shape[0]] = to_host(x)
+        return self.risk.as_vector(u)
+
+    def _lower(self, w: Array) -> Array:
+        return w[: self.asked.risk.n_features] if self.lifted else w
+
+    # While it runs.
+
+    def __enter__(self) -> Run:
+        if isinstance(self.risk, BlackBox):
+            self.session = self._stack.enter_context(self.risk.session(self.counts, self.journal))
+            if self._before is not None:
+                self.session.restore(*self._before)
+        if self.journal is not None:
+            self._stack.callback(self.journal.close)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stack.close()
+
+    @property
+    def seconds(self) -> float:
+        """Since the start, earlier sittings of a resumed run included."""
+        return time.perf_counter() - self.started + self.elapsed_before
+
+    def watch(self) -> float:
+        """R at the current point; the best point is kept."""
+        value = self.counts.monitored_value(self.point)
+        if value < self.best.value:
+            self.best = self.point
+        m = self.risk.recheck[0] if isinstance(self.risk, BlackBox) else 0
+        if m and self.point not in self.candidates:
+            self.candidates = sorted([*self.candidates, self.point], key=lambda p: p.value)[:m]
+        return value
+
+    def record(self, fun: float, change: float = math.nan) -> None:
+        """A row of the history."""
+        step = math.nan if not len(self.history) else self.step.size
+        self.history.append(fun, step, change, self.seconds, self.counts)
+
+    # The end.
+
+    def choose_best(self, look: bool) -> None:
+        """Settle which point is returned: look at the last one if need be, repeat noisy values, finish."""
+        if look:
+            if not self.every:
+                self.best = self.point
+            self.watch()
+        if len(self.candidates) > 1:
+            assert isinstance(self.risk, BlackBox)
+            r = self.risk.recheck[1]
+            self.counts.n_monitor += len(self.candidates) * r * self.risk.repeats
+            repeated = [to_host(p.w) for p in self.candidates for _ in range(r)]
+            self.counts.iteration += 1  # other seeds than any iteration had
+            means = np.nanmean(self.risk.evaluate(repeated, essential=True).reshape(-1, r), axis=1)
+            self.best = self.candidates[int(np.argmin(means))]
+            self.best._value = float(means.min())
+        if self.method.finish is not None:
+            self.counts.n_thresholds += 1
+            self.best = self.risk.at(*self._projector(self.method.finish)(self.best.w))
+            self.counts.monitored_value(self.best)
+
+    def report(self, point: Point, status: Status, *, final: bool = False) -> Result:
+        """The result so far, or at the end."""
+        x = self._lower(point.w)
+        counts, gamma = self.counts, self.asked.gamma
+        return Result(
+            x=x,
+            k=self.asked.k,
+            constraint=gamma,
+            support=np.flatnonzero(to_host(x)),
+            fun=self.asked.risk.at(x).value if self.lifted else point.value,
+            nit=self.nit,
+            status=status,
+            message=status.value,
+            violation=gamma.violation(x),
+            stationarity=self._stationarity(point) if final and self.method.oracle.exact else math.nan,
+            history=self.history,
+            n_gradients=counts.n_gradients,
+            n_values=counts.n_values,
+            n_thresholds=counts.n_thresholds,
+            n_monitor=counts.n_monitor,
+            projection=self.kind if self.method.finish is None else f"{self.kind}, {self.method.finish} at the end",
+            method=self.method.name,
+            largest_L=1 / self.step.size,
+            failures=tuple(self.session.failures) if self.session else (),
+        )
+
+    def _stationarity(self, point: Point) -> float:
+        """||w - P(w - ηg)|| / η: zero exactly at the fixed points of the method."""
+        try:
+            return norm(point.w - self.plain(point.w - self.step.size * point.gradient)[0]) / self.step.size
+        except NotFinite:
+            return math.inf
+
+    # On disk.
+
+    def open_files(self, checkpoint: Path | None, resume: Path | None) -> None:
+        """Continue from a checkpoint, if one is given, and prepare to write."""
+        if resume is not None:
+            self._restore(*load(resume), resume)
+        self.checkpoint = checkpoint
+        if checkpoint is not None and isinstance(self.risk, BlackBox):
+            path = checkpoint.with_name(checkpoint.name + ".journal")
+            self.journal = Journal(path, replay=resume is not None)
+
+    def maybe_save(self, *, now: bool = False) -> None:
+        """Write a checkpoint if it is time: a black box after every iteration, others about every second."""
+        if self.checkpoint is None:
+            return
+        if not (now or self.journal or time.perf_counter() - self._saved > _SECONDS_BETWEEN_CHECKPOINTS):
+            return
+        self._saved = time.perf_counter()
+        arrays, facts = {"history": np.array(self.history.rows, dtype=float)}, dict[str, Any]()
+        for name, point in (("point", self.point), ("best", self.best), *self._named_candidates()):
+            arrays[f"{name}.w"] = to_host(point.w)
+            if point.support is not None:
+                arrays[f"{name}.support"] = to_host(point.support)
+            facts[name] = {
+                "value": point._value, "booked": point.booked, "valued_at": point.valued_at, "visits": point.visits,
+            }  # fmt: skip
+        facts["best_is_point"] = self.best is self.point
+        for name, value in self.oracle.state().items():
+            if isinstance(value, np.ndarray):
+                arrays[f"oracle.{name}"] = value
+            else:
+                facts.setdefault("oracle", {})[name] = value
+        facts["run"] = {
+            "nit": self.nit, "first_residual": self.first_residual, "step": self.step.size, "seconds": self.seconds,
+            "entropy": self.entropy, "candidates": len(self.candidates),
+        }  # fmt: skip
+        counted = ("n_gradients", "n_values", "n_thresholds", "n_monitor", "n_retries", "iteration")
+        facts["counts"] = {name: getattr(self.counts, name) for name in counted}
+        if self.session is not None:
+            facts["session"] = {"asked": self.session.asked, "worst": self.session.worst}
+            facts["failures"] = [vars(failure) for failure in self.session.failures]
+        facts["problem"] = self._fingerprint()
+        save(self.checkpoint, arrays, facts)
+        if self.journal is not None:
+            self.journal.clear()
+
+    def _named_candidates(self) -> list[tuple[str, Point]]:
+        return [(f"candidate{i}", point) for i, point in enumerate(self.candidates)]
+
+    def _fingerprint(self) -> dict[str, Any]:
+        """What must agree for a run to be continued."""
+        problem = self.asked
+        return {
+            "n_features": problem.risk.n_features, "n_terms": problem.risk.n_terms, "k": problem.k,
+            "keep": problem.kept.tolist(), "risk": type(problem.risk).__name__, "constraint": repr(problem.gamma),
+            "method": self.method.name,
+        }  # fmt: skip
+
+    def _restore(self, arrays: dict[str, np.ndarray], facts: dict[str, Any], path: Path) -> None:
+        for name, value in self._fingerprint().items():
+            if facts["problem"][name] != value:
+                raise ValueError(
+                    f"resume={str(path)!r} belongs to another problem: there {name} is {facts['problem'][name]!r}, "
+                    f"here {value!r}"
+                )
+        self.point = self._restored_point("point", arrays, facts)
+        self.best = self.point if facts["best_is_point"] else self._restored_point("best", arrays, facts)
+        run = facts["run"]
+        self.candidates = [self._restored_point(f"candidate{i}", arrays, facts) for i in range(run["candidates"])]
+        self.nit, self.first_residual, self.step.size = run["nit"], run["first_residual"], run["step"]
+        self.elapsed_before, self.entropy[:] = run["seconds"], run["entropy"]
+        for name, value in facts["counts"].items():
+            setattr(self.counts, name, value)
+        self.history.rows = [tuple(row) for row in arrays["history"].tolist()]
+        state = {name.removeprefix("oracle."): a for name, a in arrays.items() if name.startswith("oracle.")}
+        self.oracle.restore({**state, **facts.get("oracle", {})})
+        if "session" in facts:
+            self._before = facts["session"], facts["failures"]
+
+    def _restored_point(self, name: str, arrays: dict[str, np.ndarray], facts: dict[str, Any]) -> Point:
+        w = self.risk.as_vector(arrays[f"{name}.w"])
+        support = arrays.get(f"{name}.support")
+        point = self.risk.at(w, None if support is None else index_like(support, w))
+        fact = facts[name]
+        point._value, point.booked = fact["value"], fact["booked"]
+        point.valued_at, point.visits = fact["valued_at"], fact["visits"]
+        return point
+
+
+def verify(result: Result) -> None:
+    """The promise of every return: at most k nonzeros, inside Γ."""
+    if result.support.size > result.k or not result.violation <= default_tolerance(result.x):
+        raise RuntimeError(
+            f"the answer breaks its promise: {result.support.size} nonzeros for k={result.k}, violation "
+            f"{result.violation:.2g} of {result.constraint!r}. If the set is your own, ellzero.testing.check_set "
+            "looks for the reason; otherwise please report this"
+        )
+
+
+def make_problem(risk: Risk, k: int, constraint: ConstraintSet, keep: Any) -> Problem:
+    """The problem, with Γ for the whole of w: one made for the features of several outputs holds for each."""
+    if not isinstance(constraint, ConstraintSet):
+        raise TypeError(
+            f"constraint must be a set such as ellzero.sets.L1Ball(1.0) (or None for no constraint), got {constraint!r}"
+        )
+    size = constraint.n_features
+    if size is not None and size < risk.n_features == size * risk.n_outputs:
+        constraint = GroupWise(constraint, groups=np.repeat(np.arange(risk.n_outputs), size))
+    return Problem(risk, k, constraint, check_indices(keep, risk.n_features, "keep"))

@@ -1,0 +1,285 @@
+"""A function known by its values alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._arrays import Array, to_host
+from .._validation import check_count, check_number, check_positive
+from ._evaluation import Failure, Outcome, Pool, Task, evaluate_batch, evaluate_here
+from .base import Point, Risk
+
+if TYPE_CHECKING:
+    from .._checkpoint import Journal
+    from .._directions import Directions
+    from ..result import Counts
+
+POLICIES = ("raise", "penalise", "retry", "drop")
+
+
+class BlackBoxError(RuntimeError):
+    """The function failed, and its policy does not allow to go on."""
+
+
+class BlackBox(Risk):
+    """R(w) = f(w), where only values can be asked for: a simulator, an experiment, somebody else's model.
+
+    Parameters
+    ----------
+    f : callable
+        ``f(w) -> float``; ``f(W) -> array`` with ``batched=True``; ``f(w, seed) -> float`` with
+        ``common_random_numbers=True``.
+    n_features : int
+    batched : bool
+        Whether f takes a matrix with a point a row.
+    workers : int or executor, optional
+        A number of worker processes, or any executor in the style of `concurrent.futures` (threads, processes,
+        Dask's ``client.get_executor()``). The answer does not depend on it, nor on the order of completion.
+    timeout : float, optional
+        Seconds that one evaluation may take. Own worker processes are ended; threads and foreign executors
+        cannot be, there the evaluation is abandoned.
+    on_failure : {"raise", "penalise", "retry", "drop"}
+        What to do about an exception, NaN, infinity, None, a time-out or a dead worker: stop; take `penalty` (by
+        default the largest value seen) instead; ask again, up to `max_retries` times, then drop; leave the
+        direction out. All of them are listed in ``Result.failures``.
+    max_retries : int
+        The value at the current point, which no policy but "raise" can do without, is asked for 10 times more.
+    penalty : float, optional
+    repeats : int
+        Evaluations that are averaged for one value, each of them counted.
+    common_random_numbers : bool
+        Whether f takes a seed: all points of an iteration get the same ones, so that the noise cancels.
+    recheck : (int, int), optional
+        (m, r): the m best iterates are evaluated r times more at the end, and the best mean wins.
+
+    Examples
+    --------
+    >>> import numpy as np, ellzero as ez
+    >>> risk = ez.risks.BlackBox(lambda w: float(np.sum((w - 1) ** 2)), n_features=4)
+    >>> risk.value([1.0, 1.0, 1.0, 0.0])
+    1.0
+    """
+
+    def __init__(
+        self,
+        f: Callable[..., Any] | None,
+        n_features: int,
+        *,
+        batched: bool = False,
+        workers: Any = None,
+        timeout: float | None = None,
+        on_failure: str = "raise",
+        max_retries: int = 3,
+        penalty: float | None = None,
+        repeats: int = 1,
+        common_random_numbers: bool = False,
+        recheck: tuple[int, int] | None = None,
+    ) -> None:
+        if f is not None and not callable(f):
+            raise TypeError(f"f must be a function of w, got {f!r}")
+        if on_failure not in POLICIES:
+            raise ValueError(f"on_failure must be one of {', '.join(POLICIES)}, got {on_failure!r}")
+        if batched and (workers is not None or timeout is not None or common_random_numbers):
+            raise ValueError(
+                "batched=True hands all points to f at once, so it goes with neither workers, timeout nor "
+                "common_random_numbers; use batched=False for those"
+            )
+        self.f, self.n_features = f, check_count(n_features, "n_features")
+        self.batched = bool(batched)
+        self.timeout = None if timeout is None else check_positive(timeout, "timeout")
+        if workers is not None and not hasattr(workers, "submit"):
+            workers = check_count(workers, "workers")
+        self.workers = 1 if workers is None and self.timeout is not None else workers
+        self.on_failure, self.max_retries = on_failure, check_count(max_retries, "max_retries", low=0)
+        self.penalty = None if penalty is None else check_number(penalty, "penalty")
+        self.repeats = self.calls_per_value = check_count(repeats, "repeats")
+        self.common_random_numbers = self.noise_changes = bool(common_random_numbers)
+        self.recheck = (
+            (0, 0)
+            if recheck is None
+            else (check_count(recheck[0], "recheck[0]"), check_count(recheck[1], "recheck[1]"))
+        )
+        self._session: Session | None = None
+
+    @contextmanager
+    def session(self, counts: Counts, journal: Journal | None = None) -> Iterator[Session]:
+        """One run: its counts, its failures, its journal and its worker processes."""
+        session = Session(self, counts, journal)
+        outer, self._session = self._session, session
+        try:
+            yield session
+        finally:
+            self._session = outer
+            session.close()
+
+    def evaluate(self, points: Sequence[np.ndarray] | np.ndarray, *, essential: bool = False) -> np.ndarray:
+        """f at each of the points, a mean over `repeats` calls; NaN where the policy drops a failure.
+
+        Essential points get their retries under every policy but "raise", and an error if these fail too.
+        """
+        if self._session is not None:
+            return self._session.evaluate(points, essential)
+        from ..result import Counts
+
+        with self.session(Counts()) as session:
+            return session.evaluate(points, essential)
+
+    def _forward(self, w: Array, support: Array | None) -> None:
+        return None
+
+    def _value(self, w: Array, state: Any) -> float:
+        return float(self.evaluate([to_host(w)], essential=True)[0])
+
+    def _gradient(self, w: Array, state: Any) -> Array:
+        raise TypeError(
+            "a BlackBox has no gradient; use a zeroth-order method: method='auto', 'HZO-HT-2SP', or "
+            "ez.Method(oracle=ez.ZerothOrder(...), step=...)"
+        )
+
+    def values_along(self, point: Point, directions: Directions, mu: float) -> np.ndarray:
+        """f(w + μu_i) for each of the directions u_i."""
+        return self.evaluate(directions.points(to_host(point.w), mu))
+
+    def queries(self, w: Any, t: int = 0) -> np.ndarray:
+        """Ask: the points (rows) at which f is wanted for a gradient at w, by `ZerothOrder` with its defaults.
+
+        For other settings use ``ez.ZerothOrder(...).bind(risk, counts, entropy)``, which has the same two methods.
+        """
+        from ..oracles import ZerothOrder
+        from ..result import Counts
+
+        self._asked = ZerothOrder().bind(self, Counts(), [0])
+        return self._asked.queries(w, t)
+
+    def estimate(self, values: Any) -> np.ndarray:
+        """Tell: the gradient estimate from the values at the points of the last `queries`."""
+        asked = getattr(self, "_asked", None)
+        if asked is None:
+            raise ValueError("estimate(values) follows queries(w, t): no points were asked for yet")
+        gradient: np.ndarray = asked.estimate(values)
+        return gradient
+
+
+class Session:
+    """The evaluations of one run."""
+
+    def __init__(self, risk: BlackBox, counts: Counts, journal: Journal | None) -> None:
+        self.risk, self.counts, self.journal = risk, counts, journal
+        self.failures: list[Failure] = []
+        self.asked = 0  # queries so far; their numbers tie the journal to the run
+        self.worst = -math.inf
+        self._pool: Pool | None = None
+
+    def restore(self, facts: dict[str, Any], failures: list[dict[str, Any]]) -> None:
+        """Go on where a checkpoint was written."""
+        self.asked, self.worst = facts["asked"], facts["worst"]
+        self.failures = [Failure(**failure) for failure in failures]
+
+    def close(self) -> None:
+        """End worker processes."""
+        if self._pool is not None:
+            self._pool.close()
+
+    def evaluate(self, points: Sequence[np.ndarray] | np.ndarray, essential: bool) -> np.ndarray:
+        """See `BlackBox.evaluate`."""
+        repeats = self.risk.repeats
+        tasks = []
+        for w in points:
+            for repeat in range(repeats):
+                tasks.append(Task(self.asked, 0, np.asarray(w, dtype=float), self._seed(repeat)))
+                self.asked += 1
+        values = np.array([outcome.value for outcome in self._with_retries(tasks, essential)])
+        values = values.reshape(-1, repeats)
+        worth = np.isfinite(values)
+        with np.errstate(invalid="ignore"):
+            means: np.ndarray = np.where(worth, values, 0.0).sum(axis=1) / worth.sum(axis=1)
+        if worth.any():
+            self.worst = max(self.worst, float(values[worth].max()))
+        return means
+
+    def _seed(self, repeat: int) -> int | None:
+        """The same for all points of an iteration, another for each repeat."""
+        return self.counts.iteration * self.risk.repeats + repeat if self.risk.common_random_numbers else None
+
+    def _with_retries(self, tasks: list[Task], essential: bool) -> list[Outcome]:
+        """Rounds of attempts: whatever the order of completion, each round is settled in the order of the queries."""
+        first, policy = tasks[0].number, self.risk.on_failure
+        outcomes: list[Outcome] = [Outcome(math.nan)] * len(tasks)
+        retries = max(self.risk.max_retries, 10) if essential else self.risk.max_retries
+        for attempt in range(retries + 1):
+            for task, outcome in sorted(self._run(tasks), key=lambda pair: pair[0].number):
+                outcomes[task.number - first] = outcome
+            failed = [t for t in tasks if not math.isfinite(outcomes[t.number - first].value)]
+            if not failed:
+                return outcomes
+            if policy == "raise":
+                self._give_up(outcomes[failed[0].number - first], failed[0])
+            tasks = []
+            if attempt < retries and (essential or policy == "retry"):
+                # a retry may not eat what the end of the run needs
+                affordable = self.counts.left if essential else self.counts.left - self.counts.reserve
+                tasks = failed[: int(max(0, min(len(failed), affordable)))]
+            self.counts.n_retries += len(tasks)
+            last = "penalised" if policy == "penalise" and not essential else "dropped"
+            for place, task in enumerate(failed):
+                self._note(task, outcomes[task.number - first], "retried" if place < len(tasks) else last)
+            if policy == "penalise" and not essential:
+                penalty = self._penalty(outcomes)
+                for task in failed:
+                    outcomes[task.number - first] = Outcome(penalty)
+            if not tasks:
+                break
+            tasks = [Task(t.number, attempt + 1, t.w, t.seed) for t in tasks]
+        if essential and not any(math.isfinite(outcome.value) for outcome in outcomes):
+            self._give_up(outcomes[0], failed[0])
+        return outcomes
+
+    def _run(self, tasks: list[Task]) -> list[tuple[Task, Outcome]]:
+        """Every task's outcome: from the journal where it was finished before, otherwise by calling f."""
+        known = [(task, self.journal.lookup(task)) for task in tasks] if self.journal else []
+        outcomes = [(task, outcome) for task, outcome in known if outcome is not None]
+        finished = {task.number for task, _ in outcomes}
+        todo = [task for task in tasks if task.number not in finished]
+        for task, outcome in self._call(todo) if todo else ():
+            if self.journal:
+                self.journal.append(task, outcome)
+            outcomes.append((task, outcome))
+        return outcomes
+
+    def _call(self, tasks: list[Task]) -> Iterator[tuple[Task, Outcome]]:
+        f = self.risk.f
+        if f is None:
+            raise TypeError("this BlackBox has no function: evaluate queries(w, t) yourself and tell estimate(values)")
+        if self.risk.batched:
+            return evaluate_batch(f, tasks)
+        if self.risk.workers is None:
+            return evaluate_here(f, tasks)
+        self._pool = self._pool or Pool(self.risk.workers, self.risk.timeout)
+        return self._pool.evaluate(f, tasks)
+
+    def _penalty(self, outcomes: list[Outcome]) -> float:
+        if self.risk.penalty is not None:
+            return self.risk.penalty
+        worst = max([self.worst, *(o.value for o in outcomes if math.isfinite(o.value))])
+        return worst if math.isfinite(worst) else math.nan
+
+    def _note(self, task: Task, outcome: Outcome, action: str) -> None:
+        self.failures.append(
+            Failure(task.number, task.attempt, outcome.kind, outcome.message, action, self.counts.iteration)
+        )
+
+    def _give_up(self, outcome: Outcome, task: Task) -> None:
+        raise BlackBoxError(
+            f"evaluation {task.number} (iteration {self.counts.iteration}) failed {task.attempt + 1} times: "
+            f"{outcome.message or outcome.kind}. "
+            + (
+                "To go on after failures use on_failure='retry', 'drop' or 'penalise'"
+                if self.risk.on_failure == "raise"
+                else "The value at the current point cannot be done without; raise max_retries if f is unreliable"
+            )
+        ) from outcome.error

@@ -1,0 +1,185 @@
+"""The largest eigenvalue that an s x s principal block of a symmetric matrix can have.
+
+    Λ(M, s) = max over |S| = s of λ_max(M_SS),      min over |S| = s of λ_min(M_SS) = -Λ(-M, s)
+
+Finding it is sparse PCA, which is hard, so there are three answers: by enumeration where that is affordable, a
+bound from above that costs an eigendecomposition, and a search that ends at some block, hence from below.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+#: enumeration looks at this many blocks at the most, and spends about this many operations
+MOST_BLOCKS = 100_000
+_MOST_OPERATIONS = 5e8
+#: eigenvectors of the whole matrix are computed up to this size
+LARGEST_DECOMPOSED = 2000
+_CHUNK = 2**21  # entries of blocks looked at together
+
+
+class Decomposition(NamedTuple):
+    """M = U diag(λ) Uᵀ, λ increasing."""
+
+    values: np.ndarray
+    vectors: np.ndarray
+
+
+class Blocks:
+    """Λ(M, s) for one symmetric M and any s.
+
+    Parameters
+    ----------
+    M : array of shape (d, d)
+    noise : float
+        How far the entries' rounding may move an eigenvalue of M.
+    eigen : Decomposition, optional
+        That of M, where it is known already.
+    """
+
+    def __init__(self, M: np.ndarray, noise: float = 0.0, eigen: Decomposition | None = None) -> None:
+        self.M, self.d = M, M.shape[0]
+        self._given = eigen
+        size = float(np.abs(M).sum(axis=1).max(initial=0.0))  # at least every |λ|
+        self.noise = noise + 8 * np.finfo(float).eps * (self.d + 10) * size
+
+    @cached_property
+    def eigen(self) -> Decomposition | None:
+        """The eigenvalues and -vectors of M, where they are affordable."""
+        if self._given is not None or self.d > LARGEST_DECOMPOSED:
+            return self._given
+        return Decomposition(*np.linalg.eigh(self.M))
+
+    @cached_property
+    def negative(self) -> Blocks:
+        """The same for -M."""
+        eigen = self.eigen and Decomposition(-self.eigen.values[::-1], self.eigen.vectors[:, ::-1])
+        return Blocks(-self.M, self.noise, eigen)
+
+    @cached_property
+    def _diagonal(self) -> np.ndarray:
+        return np.diagonal(self.M)
+
+    @cached_property
+    def _off_diagonal(self) -> np.ndarray:
+        """|M| with zeros on the diagonal."""
+        size = np.abs(self.M)
+        np.fill_diagonal(size, 0.0)
+        return size
+
+    def exact(self, s: int) -> tuple[float, float] | None:
+        """(-Λ(-M, s), Λ(M, s)), or None where that takes too long."""
+        if s == 1 or not self._off_diagonal.any():
+            return float(self._diagonal.min()), float(self._diagonal.max())
+        if s == 2:  # of [[a, c], [c, b]]: (a+b)/2 ± sqrt((a-b)²/4 + c²)
+            half = 0.5 * self._diagonal
+            radius = np.hypot(half[:, None] - half, self.M)
+            np.fill_diagonal(radius, 0.0)
+            middle = half[:, None] + half
+            return float((middle - radius).min()), float((middle + radius).max())
+        if s == self.d:
+            values = self.eigen.values if self.eigen else None
+            return None if values is None else (float(values[0]), float(values[-1]))
+        count = math.comb(self.d, s)
+        if count > MOST_BLOCKS or count * s**3 > _MOST_OPERATIONS:
+            return None
+        low, high = math.inf, -math.inf
+        supports = itertools.combinations(range(self.d), s)
+        while chunk := list(itertools.islice(supports, max(1, _CHUNK // s**2))):
+            S = np.array(chunk)
+            values = np.linalg.eigvalsh(self.M[S[:, :, None], S[:, None, :]])
+            low, high = min(low, float(values[:, 0].min())), max(high, float(values[:, -1].max()))
+        return low, high
+
+    def bound(self, s: int) -> float:
+        """A number that Λ(M, s) does not exceed: the smallest of Gershgorin's and the spectral one."""
+        bounds = [self._gershgorin(s)]
+        if self.eigen is not None:
+            bounds.append(self._spectral(s))
+        return min(bounds) + self.noise
+
+    def _gershgorin(self, s: int) -> float:
+        """max_i M_ii + the s-1 largest |M_ij|, j ≠ i; for M, and for D⁻¹MD with D² = diag |M|."""
+        off, scale = self._off_diagonal, np.sqrt(np.abs(self._diagonal))
+        best = float((self._diagonal + _largest(off, s - 1)).max())
+        if scale.min(initial=1.0) > 0:
+            best = min(best, float((self._diagonal + _largest(off * scale / scale[:, None], s - 1)).max()))
+        return best
+
+    def _spectral(self, s: int) -> float:
+        """min over t of t + the s largest entries of diag (M - tI)₊, because M ⪯ tI + (M - tI)₊.
+
+        With t = λ_max it is λ_max; with a smaller t it pays where the leading eigenvectors are spread out, so
+        that no s coordinates hold much of them. Convex in t, and any t is valid: ternary search is enough.
+        """
+        assert self.eigen is not None
+        values, squares = self.eigen.values, self.eigen.vectors**2
+
+        def at(t: float) -> float:
+            return t + float(_largest((squares @ np.maximum(values - t, 0.0))[None, :], s)[0])
+
+        low, high = float(values[0]), float(values[-1])
+        best = high
+        for _ in range(40):
+            left, right = low + (high - low) / 3, high - (high - low) / 3
+            at_left, at_right = at(left), at(right)
+            best = min(best, at_left, at_right)
+            low, high = (low, right) if at_left < at_right else (left, high)
+        return best
+
+    def found(self, s: int, n_starts: int = 8, rng: int = 0) -> float:
+        """λ_max of the best block that a search from several supports ends at, so at most Λ(M, s).
+
+        Starts: the entries of the leading eigenvector, the rows with the largest discs, and random supports.
+        """
+        starts = []
+        if self.eigen is not None:
+            starts.append(np.abs(self.eigen.vectors[:, -1]))
+        discs = self._diagonal + _largest(self._off_diagonal, s - 1)
+        for i in np.argsort(-discs)[: max(1, n_starts // 2)]:
+            row = self._off_diagonal[i].copy()
+            row[i] = math.inf
+            starts.append(row)
+        generator = np.random.default_rng(rng)
+        while len(starts) < n_starts:
+            starts.append(generator.random(self.d))
+        return max(self._ascend(np.argsort(-start, kind="stable")[:s]) for start in starts)
+
+    def _ascend(self, S: np.ndarray) -> float:
+        """Exchange the coordinate that the leading eigenvector uses least for the one that promises most.
+
+        With x that eigenvector and θ its value, adding j gives at least the larger eigenvalue of
+        [[θ, c], [c, M_jj]], c = xᵀM_Sj.
+        """
+        steps = int(min(200, max(1, 2e9 // S.size**3)))
+        theta, x = self._leading(S)
+        for _ in range(steps if S.size < self.d else 0):
+            cross, half = x @ self.M[S], 0.5 * (theta - self._diagonal)
+            promise = theta - half + np.hypot(half, cross)
+            promise[S] = -math.inf
+            trial = S.copy()
+            trial[np.argmin(np.abs(x))] = np.argmax(promise)
+            value, vector = self._leading(trial)
+            if not value > theta * (1 + 1e-12 * math.copysign(1, theta)):
+                break
+            S, theta, x = trial, value, vector
+        return theta
+
+    def _leading(self, S: np.ndarray) -> tuple[float, np.ndarray]:
+        values, vectors = np.linalg.eigh(self.M[np.ix_(S, S)])
+        return float(values[-1]), vectors[:, -1]
+
+
+def _largest(rows: np.ndarray, m: int) -> np.ndarray:
+    """The sum of the m largest entries of each row."""
+    if m <= 0:
+        return np.zeros(rows.shape[0])
+    if m >= rows.shape[1]:
+        return rows.sum(axis=1)
+    total: np.ndarray = np.partition(rows, rows.shape[1] - m, axis=1)[:, rows.shape[1] - m :].sum(axis=1)
+    return total

@@ -1,0 +1,246 @@
+"""Restricted constants: how much R bends between vectors that differ in at most s coordinates.
+
+    RSC    R(y) >= R(x) + <∇R(x), y-x> + ν_s/2 ||y-x||²      ν_s  = min over |S| = s of λ_min(H_SS)
+    RSS    R(y) <= R(x) + <∇R(x), y-x> + L_s/2 ||y-x||²      L_s  = max over |S| = s of λ_max(H_SS)
+    RSS'   ||∇R(x) - ∇R(y)|| <= L'_s ||x-y||                 L'_s = max over |S| = s of ||H[:,S]||
+
+The right-hand side holds for quadratic R with Hessian H. A generalised linear model has ∇²R ⪯ H, with H from the
+largest second derivative of its loss, so that H bounds L_s; its ν_s is the ridge.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._arrays import to_host
+from .._validation import check_count
+from ..risks import LeastSquares, Multinomial, Quadratic, Risk
+from ..risks._linear import LinearModel
+from ..risks.base import Constant, no_longer_exact
+from ._blocks import LARGEST_DECOMPOSED, Blocks, Decomposition
+
+#: a Hessian with more rows is not formed, and the constants are those of all coordinates
+LARGEST_HESSIAN = 6000
+
+
+class RestrictedConstants:
+    """L_s, ν_s and L'_s of a risk at sparsity s, each with its source; made by `restricted_constants`.
+
+    Each is "exact" (all blocks were looked at), a "bound" on the safe side (above for L_s and L'_s, below for
+    ν_s), or an "estimate", which proves nothing.
+
+    Attributes
+    ----------
+    s : int
+        At most the number of coordinates.
+    smoothness, strong_convexity, strong_smoothness : Constant
+        L_s, ν_s and L'_s.
+    """
+
+    def __init__(self, curvature: Curvature, s: int) -> None:
+        self._curvature, self.s = curvature, min(s, curvature.risk.n_features)
+
+    @cached_property
+    def smoothness(self) -> Constant:
+        """L_s."""
+        return self._curvature.smoothness(self.s)
+
+    @cached_property
+    def strong_convexity(self) -> Constant:
+        """ν_s."""
+        return self._curvature.strong_convexity(self.s)
+
+    @cached_property
+    def strong_smoothness(self) -> Constant:
+        """L'_s, at least L_s."""
+        return self._curvature.strong_smoothness(self.s)
+
+    @property
+    def kappa(self) -> float:
+        """κ = L_s/ν_s; infinite where ν_s is not positive."""
+        L, nu = self.smoothness.value, self.strong_convexity.value
+        return max(1.0, L / nu) if nu > 0 else math.inf
+
+    @cached_property
+    def estimate(self) -> Estimate | None:
+        """What a search over supports found, the other side of each bound: L_s and L'_s are at least this, ν_s at most.
+
+        None where the Hessian is not known or too large.
+        """
+        return self._curvature.estimate(self.s)
+
+    def __repr__(self) -> str:
+        lines = [f"restricted constants at s={self.s}"]
+        found = self.estimate
+        for name, title in _TITLES.items():
+            constant: Constant = getattr(self, name)
+            text = f"  {title:<28}{constant.value:<12.6g} {constant.source}"
+            if found is not None and constant.source == "bound":
+                text += f"; a search over supports found {getattr(found, name).value:.6g}"
+            lines.append(text)
+        return "\n".join(lines)
+
+
+_TITLES = {
+    "smoothness": "L_s  smoothness (RSS)",
+    "strong_convexity": "ν_s  strong convexity (RSC)",
+    "strong_smoothness": "L'_s strong smoothness (RSS')",
+}
+
+
+class Estimate(NamedTuple):
+    """Values attained on some support: L_s and L'_s are at least these, ν_s is at most this."""
+
+    smoothness: Constant
+    strong_convexity: Constant
+    strong_smoothness: Constant
+
+
+def restricted_constants(risk: Risk, s: int) -> RestrictedConstants:
+    """L_s, ν_s (RSS, RSC) and L'_s (RSS') of a risk at sparsity s.
+
+    Exact where all C(d, s) blocks can be looked at, or where the Hessian is diagonal. Otherwise, for quadratics,
+    certified bounds (eigenvalues of the Hessian, Gershgorin's discs, diagonals of its spectral parts; whatever is
+    tighter), and beside them `estimate`, the other side. For other linear models bounds from the curvature of the
+    loss (for `Multinomial` Böhning's), and the ridge for ν_s. For any other risk its own constants.
+
+    Parameters
+    ----------
+    risk : Risk
+    s : int
+        More than there are coordinates means all of them.
+
+    Examples
+    --------
+    x1² + x2² + x1x2 is 2-smooth along either axis, although its gradient changes by sqrt(5) there:
+
+    >>> import ellzero as ez
+    >>> risk = ez.risks.Quadratic([[2.0, 1.0], [1.0, 2.0]], b=[0.0, 0.0])
+    >>> c = ez.theory.restricted_constants(risk, 1)
+    >>> c.smoothness, round(c.strong_smoothness.value**2, 12)
+    (Constant(value=2.0, source='exact'), 5.0)
+    >>> ez.theory.restricted_constants(risk, 2).smoothness
+    Constant(value=3.0, source='exact')
+    """
+    return Curvature(risk).at(s)
+
+
+class Curvature:
+    """The restricted constants of one risk for every s; what they share is computed once."""
+
+    def __init__(self, risk: Risk) -> None:
+        if not isinstance(risk, Risk):
+            raise TypeError(f"risk must be a risk such as ellzero.risks.LeastSquares(X, y), got {risk!r}")
+        self.risk = risk
+        self._cache: dict[int, RestrictedConstants] = {}
+
+    def at(self, s: int) -> RestrictedConstants:
+        """The constants at sparsity s."""
+        s = min(check_count(s, "s"), self.risk.n_features)
+        if s not in self._cache:
+            self._cache[s] = RestrictedConstants(self, s)
+        return self._cache[s]
+
+    @cached_property
+    def _hessian(self) -> tuple[Blocks, bool] | None:
+        """H, and whether it is the Hessian or only above it."""
+        formed = _hessian(self.risk)
+        return formed and (Blocks(formed[0], noise=formed[1]), formed[2])
+
+    @cached_property
+    def _squared(self) -> Blocks | None:
+        """H², whose blocks have the eigenvalues ||H[:,S]||²."""
+        if self._hessian is None or not self._hessian[1] or self.risk.n_features > LARGEST_DECOMPOSED:
+            return None
+        blocks = self._hessian[0]
+        assert blocks.eigen is not None
+        order = np.argsort(blocks.eigen.values**2)
+        eigen = Decomposition(blocks.eigen.values[order] ** 2, blocks.eigen.vectors[:, order])
+        return Blocks(blocks.M @ blocks.M, 2 * blocks.noise * float(eigen.values[-1]) ** 0.5, eigen)
+
+    def smoothness(self, s: int) -> Constant:
+        """L_s."""
+        whole = self.risk.smoothness
+        if self._hessian is None:
+            return _of_all_coordinates(whole, s, self.risk.n_features)
+        blocks, is_hessian = self._hessian
+        exact = blocks.exact(s)
+        if exact is not None:
+            return Constant(max(0.0, exact[1]), "exact" if is_hessian else "bound")
+        return _tighter(Constant(max(0.0, blocks.bound(s)), "bound"), whole, min)
+
+    def strong_convexity(self, s: int) -> Constant:
+        """ν_s."""
+        whole = self.risk.strong_convexity
+        if self._hessian is None or not self._hessian[1]:
+            return _of_all_coordinates(whole, s, self.risk.n_features)
+        blocks, _ = self._hessian
+        exact = blocks.exact(s)
+        if exact is not None:  # singular matrices are so up to rounding
+            return Constant(0.0 if abs(exact[0]) <= blocks.noise else exact[0], "exact")
+        return _tighter(Constant(-blocks.negative.bound(s), "bound"), whole, max)
+
+    def strong_smoothness(self, s: int) -> Constant:
+        """L'_s."""
+        squared = self._squared
+        if squared is not None and (exact := squared.exact(s)) is not None:
+            return Constant(math.sqrt(exact[1]), "exact")
+        # ||∇R(x)-∇R(y)||² <= L <∇R(x)-∇R(y), x-y> <= L L_s ||x-y||² for convex R
+        L, L_s = self.smoothness(self.risk.n_features), self.smoothness(s)
+        whole = Constant(L.value, no_longer_exact(L))
+        if self.risk.convex:
+            source = no_longer_exact(L_s if whole.source == "bound" else whole)
+            whole = _tighter(Constant(math.sqrt(L.value * L_s.value), source), whole, min)
+        elif not isinstance(self.risk, Quadratic):  # L bounds the Hessian from above alone
+            whole = Constant(math.inf, "bound")
+        if squared is None:
+            return whole
+        return _tighter(Constant(math.sqrt(max(0.0, squared.bound(s))), "bound"), whole, min)
+
+    def estimate(self, s: int) -> Estimate | None:
+        """What a search over supports found."""
+        if self._hessian is None or not self._hessian[1]:
+            return None
+        blocks = self._hessian[0]
+        L, nu = max(0.0, blocks.found(s)), -blocks.negative.found(s)
+        strong = L if self._squared is None else math.sqrt(max(0.0, self._squared.found(s)))
+        nu = 0.0 if abs(nu) <= blocks.noise else nu
+        return Estimate(Constant(L, "estimate"), Constant(nu, "estimate"), Constant(max(L, strong), "estimate"))
+
+
+def _of_all_coordinates(constant: Constant, s: int, d: int) -> Constant:
+    """A constant of the whole space, which at s < d is on the safe side but no longer exact."""
+    return constant if s >= d else Constant(constant.value, no_longer_exact(constant))
+
+
+def _tighter(bound: Constant, whole: Constant, choose: Any) -> Constant:
+    """The better of a certified bound and a constant of all coordinates, unless that is only an estimate."""
+    if whole.source == "estimate":
+        return bound
+    return Constant(choose(bound.value, whole.value), "bound")
+
+
+def _hessian(risk: Risk) -> tuple[np.ndarray, float, bool] | None:
+    """H, by how much rounding may have moved its eigenvalues, and whether it is ∇²R or only above it."""
+    eps = float(np.finfo(float).eps)
+    if risk.n_features > LARGEST_HESSIAN:
+        return None
+    if isinstance(risk, Quadratic):
+        Q = risk._matrix
+        return 0.5 * (Q + Q.T), 0.0, True
+    if not isinstance(risk, LinearModel) or not risk.design.explicit or not math.isfinite(risk._curvature):
+        return None
+    n, p = risk.design.shape
+    share = np.asarray(to_host(risk.share) if np.ndim(risk.share) else risk.share, dtype=np.float64)
+    gram, mean = risk.design.moments(np.broadcast_to(share, n))
+    noise = 2 * eps * (n + p + 10) * risk._curvature * float(np.trace(gram))
+    H = risk._curvature * (gram - np.outer(mean, mean) if risk.fit_intercept else gram)
+    if isinstance(risk, Multinomial):
+        c = risk.n_outputs  # ∇² ⪯ ½(I - 11ᵀ/c) ⊗ XᵀX/n (Böhning 1992); the ½ is the curvature
+        H = np.kron(np.eye(c) - 1.0 / c, H)
+    H[np.diag_indices_from(H)] += risk.ridge
+    return H, noise, isinstance(risk, LeastSquares)
