@@ -33,7 +33,12 @@ def test_projection_agrees_with_cvxpy(name, scale):
         np.testing.assert_allclose(constraint.project(v), referee_projection(constraint, v), atol=2e-5 * scale)
 
 
-@given(seed=seeds, p=st.one_of(st.floats(1.0, 60.0), st.floats(-9, 0).map(lambda e: 1 + 10**e)), scale=st.floats(-3, 4), size=st.integers(1, 40))
+@given(
+    seed=seeds,
+    p=st.one_of(st.floats(1.0, 60.0), st.floats(-9, 0).map(lambda e: 1 + 10**e)),
+    scale=st.floats(-3, 4),
+    size=st.integers(1, 40),
+)
 @settings(max_examples=150, deadline=None)
 def test_lp_projection_satisfies_its_optimality_conditions_to_1e_10(seed, p, scale, size):
     """x + μ x^(p-1) = a with one multiplier μ for all entries, and ||x||_p = radius."""

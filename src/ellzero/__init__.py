@@ -9,7 +9,7 @@ from . import risks, schedules, sets
 from .loop import minimize
 from .methods import Method, preset
 from .oracles import FullGradient, MiniBatch, VarianceReduced, ZerothOrder, estimate_variance
-from .projections import hard_threshold, restricted, two_step_projection
+from .projections import euclidean_projection, hard_threshold, restricted, two_step_projection
 from .result import History, Result, Status
 
 __version__ = "0.1.0.dev0"
@@ -24,6 +24,7 @@ __all__ = [
     "ZerothOrder",
     "datasets",
     "estimate_variance",
+    "euclidean_projection",
     "hard_threshold",
     "minimize",
     "preset",

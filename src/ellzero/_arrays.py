@@ -95,6 +95,23 @@ def top_k(a: Array, k: int) -> tuple[Array, bool]:
     return index, True
 
 
+def best_entries(score: Array, k: int, keep: np.ndarray | None = None) -> Array:
+    """Increasing indices of the k entries of largest score, those in `keep` among them; ties: the lowest index.
+
+    Requires finite scores and at most k coordinates to keep.
+    """
+    d = score.shape[0]
+    if k == 0 or k == d:
+        return index_like(np.arange(k), score)
+    if keep is None or keep.size == 0:
+        return top_k(score, k)[0]
+    if keep.size == k:
+        return index_like(keep, score)
+    others = to_host(score).copy()
+    others[keep] = -np.inf
+    return index_like(np.sort(np.concatenate([keep, top_k(others, k - keep.size)[0]])), score)
+
+
 def scatter(values: Array, index: Array, size: int) -> Array:
     """The vector of the given size that holds the values at the index (increasing) and zeros elsewhere."""
     if isinstance(values, np.ndarray):

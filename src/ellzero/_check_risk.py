@@ -148,7 +148,10 @@ class _Attack:
 
     def curvature(self, w: np.ndarray) -> None:
         """Gradient differences lie between the constants, also where power iterations drive them apart."""
-        L, nu = self.risk.smoothness.value, self.risk.strong_convexity.value
+        smoothness, strong_convexity = self.risk.smoothness, self.risk.strong_convexity
+        # an estimate promises nothing
+        L = smoothness.value if smoothness.source != "estimate" else math.inf
+        nu = strong_convexity.value if strong_convexity.source != "estimate" else -math.inf
         here = self.slope(w)
         for seek_small in (False, True):
             u = self.direction()

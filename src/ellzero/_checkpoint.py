@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -52,7 +53,7 @@ class Journal:
     """
 
     def __init__(self, path: Path, *, replay: bool) -> None:
-        self.known: dict[tuple[int, int], Outcome] = {}
+        self.known: dict[tuple[int, int, str], Outcome] = {}
         if replay and path.exists():
             for line in path.read_text().splitlines():
                 try:
@@ -60,18 +61,20 @@ class Journal:
                 except json.JSONDecodeError:
                     continue  # the line that was being written when the run was killed
                 value = float("nan") if record["value"] is None else record["value"]
-                self.known[record["query"], record["attempt"]] = Outcome(value, record["kind"], record["message"])
+                key = record["query"], record["attempt"], record["point"]
+                self.known[key] = Outcome(value, record["kind"], record["message"])
         self.file = path.open("a" if replay else "w")
 
     def lookup(self, task: Task) -> Outcome | None:
         """The outcome of a query that was finished before the run was killed."""
-        return self.known.get((task.number, task.attempt))
+        return self.known.get((task.number, task.attempt, _digest(task.w)))
 
     def append(self, task: Task, outcome: Outcome) -> None:
         """Note a finished query."""
         record = {
             "query": task.number,
             "attempt": task.attempt,
+            "point": _digest(task.w),
             "value": outcome.value if outcome.value == outcome.value else None,
             "kind": outcome.kind,
             "message": outcome.message,
@@ -88,3 +91,8 @@ class Journal:
     def close(self) -> None:
         """Close the file."""
         self.file.close()
+
+
+def _digest(w: np.ndarray) -> str:
+    """A name for a point: the number of a query alone does not tell a run that ended from one that goes on."""
+    return hashlib.sha1(w.tobytes(), usedforsecurity=False).hexdigest()[:16]

@@ -29,6 +29,7 @@ from .sets.base import default_tolerance
 from .steps import Step, bind_step
 
 _SECONDS_BETWEEN_CHECKPOINTS = 1.0
+_POINT_FACTS = ("_value", "booked", "valued_at", "visits")
 
 
 @dataclass
@@ -81,6 +82,7 @@ class Run:
         self.checkpoint: Path | None = None
         self._stack = ExitStack()
         self._saved = -math.inf
+        self._on_disk: int | None = None  # the iteration that the checkpoint holds
         self._before: tuple[dict[str, Any], list[dict[str, Any]]] | None = None
 
     def _check_budget(self) -> None:
@@ -234,6 +236,7 @@ class Run:
         if resume is not None:
             self._restore(*load(resume), resume)
         self.checkpoint = checkpoint
+        self._on_disk = self.nit if resume is not None and resume == checkpoint else None
         if checkpoint is not None and isinstance(self.risk, BlackBox):
             path = checkpoint.with_name(checkpoint.name + ".journal")
             self.journal = Journal(path, replay=resume is not None)
@@ -242,18 +245,20 @@ class Run:
         """Write a checkpoint if it is time: a black box after every iteration, others about every second."""
         if self.checkpoint is None:
             return
+        if self.nit == self._on_disk:
+            return  # the file is up to date, and the journal beside it may hold what the end needs
         if not (now or self.journal or time.perf_counter() - self._saved > _SECONDS_BETWEEN_CHECKPOINTS):
             return
         self._saved = time.perf_counter()
         arrays, facts = {"history": np.array(self.history.rows, dtype=float)}, dict[str, Any]()
-        for name, point in (("point", self.point), ("best", self.best), *self._named_candidates()):
-            arrays[f"{name}.w"] = to_host(point.w)
+        roles = [self.point, self.best, *self.candidates]
+        points = list(dict.fromkeys(roles))  # a point with two roles is one point, also after a resume
+        for number, point in enumerate(points):
+            arrays[f"{number}.w"] = to_host(point.w)
             if point.support is not None:
-                arrays[f"{name}.support"] = to_host(point.support)
-            facts[name] = {
-                "value": point._value, "booked": point.booked, "valued_at": point.valued_at, "visits": point.visits,
-            }  # fmt: skip
-        facts["best_is_point"] = self.best is self.point
+                arrays[f"{number}.support"] = to_host(point.support)
+        facts["points"] = [{name: getattr(point, name) for name in _POINT_FACTS} for point in points]
+        facts["roles"] = [points.index(point) for point in roles]
         for name, value in self.oracle.state().items():
             if isinstance(value, np.ndarray):
                 arrays[f"oracle.{name}"] = value
@@ -261,7 +266,7 @@ class Run:
                 facts.setdefault("oracle", {})[name] = value
         facts["run"] = {
             "nit": self.nit, "first_residual": self.first_residual, "step": self.step.size, "seconds": self.seconds,
-            "entropy": self.entropy, "candidates": len(self.candidates),
+            "entropy": self.entropy,
         }  # fmt: skip
         counted = ("n_gradients", "n_values", "n_thresholds", "n_monitor", "n_retries", "iteration")
         facts["counts"] = {name: getattr(self.counts, name) for name in counted}
@@ -270,11 +275,9 @@ class Run:
             facts["failures"] = [vars(failure) for failure in self.session.failures]
         facts["problem"] = self._fingerprint()
         save(self.checkpoint, arrays, facts)
+        self._on_disk = self.nit
         if self.journal is not None:
             self.journal.clear()
-
-    def _named_candidates(self) -> list[tuple[str, Point]]:
-        return [(f"candidate{i}", point) for i, point in enumerate(self.candidates)]
 
     def _fingerprint(self) -> dict[str, Any]:
         """What must agree for a run to be continued."""
@@ -292,10 +295,9 @@ class Run:
                     f"resume={str(path)!r} belongs to another problem: there {name} is {facts['problem'][name]!r}, "
                     f"here {value!r}"
                 )
-        self.point = self._restored_point("point", arrays, facts)
-        self.best = self.point if facts["best_is_point"] else self._restored_point("best", arrays, facts)
+        points = [self._restored_point(name, arrays, fact) for name, fact in enumerate(facts["points"])]
+        self.point, self.best, *self.candidates = (points[name] for name in facts["roles"])
         run = facts["run"]
-        self.candidates = [self._restored_point(f"candidate{i}", arrays, facts) for i in range(run["candidates"])]
         self.nit, self.first_residual, self.step.size = run["nit"], run["first_residual"], run["step"]
         self.elapsed_before, self.entropy[:] = run["seconds"], run["entropy"]
         for name, value in facts["counts"].items():
@@ -306,13 +308,12 @@ class Run:
         if "session" in facts:
             self._before = facts["session"], facts["failures"]
 
-    def _restored_point(self, name: str, arrays: dict[str, np.ndarray], facts: dict[str, Any]) -> Point:
+    def _restored_point(self, name: int, arrays: dict[str, np.ndarray], facts: dict[str, Any]) -> Point:
         w = self.risk.as_vector(arrays[f"{name}.w"])
         support = arrays.get(f"{name}.support")
         point = self.risk.at(w, None if support is None else index_like(support, w))
-        fact = facts[name]
-        point._value, point.booked = fact["value"], fact["booked"]
-        point.valued_at, point.visits = fact["valued_at"], fact["visits"]
+        for fact, value in facts.items():
+            setattr(point, fact, value)
         return point
 
 

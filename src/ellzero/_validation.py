@@ -9,6 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from ._arrays import Array, namespace, to_host
+
+
+class NotFinite(ValueError):
+    """A vector to be projected holds NaN or infinity."""
+
 
 def check_k(k: Any, n_features: int | None = None, name: str = "k") -> int:
     """A sparsity level: an integer 0 <= k; a k above the number of features is allowed and means "no limit"."""
@@ -111,3 +117,12 @@ def check_finite(array: np.ndarray, name: str) -> None:
             f"{name} must be finite, got {array[where]} at index {where if len(where) > 1 else where[0]} "
             f"({int(bad.sum())} such entries); drop or impute them first"
         )
+
+
+def require_finite(v: Array) -> Array:
+    """v, an array of any library, if it holds neither NaN nor infinity."""
+    xp = namespace(v)
+    if not bool(xp.all(xp.isfinite(v))):
+        bad = to_host(xp.nonzero(~xp.isfinite(v))[0])
+        raise NotFinite(f"the vector to project must be finite, got {float(v[int(bad[0])])} at index {int(bad[0])}")
+    return v

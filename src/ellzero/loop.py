@@ -14,12 +14,12 @@ from ._progress import Printer
 from ._run import Run, make_problem, verify
 from ._validation import check_count, check_k, check_number, check_positive
 from .methods import Method, preset
-from .oracles import BudgetSpent
 from .projections import NotFinite
 from .result import Result, Status
 from .risks.base import Risk
 from .risks.blackbox import BlackBoxError
 from .sets import ConstraintSet, Everywhere
+from .zeroth_order import BudgetSpent, Settled
 
 
 def minimize(
@@ -113,8 +113,8 @@ def minimize(
         status = _iterate(run, last, tol, limit, callback, Printer(verbose, last))
         if status is Status.MAX_ITER and last == prescribed:
             status = Status.COMPLETED
+        run.maybe_save(now=True)  # before the end is settled, so that a longer run can go on from here
         run.choose_best(look=run.every != 1 and status not in (Status.DIVERGED, Status.FAILED))
-        run.maybe_save(now=True)
         result = run.report(run.best, status, final=True)
     verify(result)
     if verbose:
@@ -143,6 +143,8 @@ def _iterate(
             return Status.DIVERGED
         except BudgetSpent:
             return Status.MAX_QUERIES
+        except Settled:
+            return Status.SETTLED
         except BlackBoxError:
             if run.asked.risk.on_failure == "raise":  # type: ignore[attr-defined]
                 raise

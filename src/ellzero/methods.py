@@ -9,12 +9,13 @@ from typing import Any
 
 from ._directions import stream
 from ._validation import check_count, check_positive
-from .oracles import FullGradient, GrowWhenStuck, MiniBatch, Oracle, VarianceReduced, ZerothOrder, estimate_variance
+from .oracles import FullGradient, MiniBatch, Oracle, VarianceReduced, ZerothOrder, estimate_variance
 from .projections import PROJECTIONS
 from .result import Counts
 from .risks.base import Risk
 from .schedules import Geometric
 from .theory.parameters import Prescription, prescribe, zoht_step
+from .zeroth_order import GrowWhenStuck
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +70,8 @@ class Auto(Method):
 
     A BlackBox knows neither L nor ν, so everything is chosen by counted function values. Each iteration estimates
     a gradient from q directions, starting with q = max(10, 2k); the step is searched around the last one that
-    helped (see `SearchedStep`); when no step helps, the estimate was too rough, and q doubles.
+    helped (see `SearchedStep`); when no step helps, the estimate was too rough, and q doubles; when
+    q = max(1000, 4d) does not help either, the run ends.
     """
 
     name: str = "auto"
@@ -81,7 +83,7 @@ class Auto(Method):
 
         if not isinstance(risk, BlackBox):
             return self
-        oracle = ZerothOrder(n_directions=GrowWhenStuck(max(10, 2 * k)), mu=self.mu)
+        oracle = ZerothOrder(n_directions=GrowWhenStuck(max(10, 2 * k), max(1000, 4 * risk.n_features)), mu=self.mu)
         return Method(oracle=oracle, step="search", projection=self.projection, name="auto (zeroth-order)")
 
 
@@ -135,7 +137,9 @@ class Prescribed(Method):
         p = prescribe(
             self.theorem, L, nu, k=k, rho=self.rho, alpha=self.alpha, B=B, d=risk.n_features, s2=self.s2
         )  # fmt: skip
-        return self._with(step=p.step, oracle=self._oracle(p), n_iter=self._n_iter(p), **self._fixed(p, risk, k))
+        if self.name == "ZOHT":
+            return self._with(**self._zoht(p, risk.n_features, k))
+        return self._with(step=p.step, oracle=self._oracle(p), n_iter=self._n_iter(p))
 
     def _with(self, **parts: Any) -> Method:
         """A plain method with these parts; a step given by hand stays."""
@@ -158,15 +162,12 @@ class Prescribed(Method):
             return None
         return p.n_iter(self.epsilon, check_positive(self.radius, "radius") ** 2, gradient_norm=0.0)
 
-    def _fixed(self, p: Prescription, risk: Risk, k: int) -> dict[str, Any]:
-        """ZOHT: the first q of HZO-HT in every step, with the shorter step of its own theorem."""
-        if self.name != "ZOHT":
-            return {}
+    def _zoht(self, p: Prescription, d: int, k: int) -> dict[str, Any]:
+        """The first q of HZO-HT in every step, with the shorter step of ZOHT's own theorem."""
         assert p.tau is not None
-        d = risk.n_features
-        s2 = d if self.s2 is None else self.s2
         q = math.ceil(p.tau) if self.q is None else check_count(self.q, "q")
         oracle = ZerothOrder(n_directions=q, support_size=self.s2, mu=self.mu)
+        s2 = d if self.s2 is None else self.s2
         return {"oracle": oracle, "step": zoht_step(p.L, p.nu, d, min(3 * max(k, 1), d), s2, q)}
 
 

@@ -7,18 +7,26 @@ from typing import Any
 
 import numpy as np
 
-from ._arrays import Array, index_like, is_array, namespace, scatter, to_host, top_k
-from ._validation import check_indices, check_k, check_vector
+from ._arrays import Array, best_entries, index_like, is_array, namespace, scatter, to_host, top_k
+from ._validation import NotFinite, check_indices, check_k, check_vector, require_finite
 from .sets import ConstraintSet, Everywhere
 
 #: v ↦ (the projected vector, the increasing indices where it may be nonzero; None if that is everywhere)
 Projector = Callable[[Array], tuple[Array, Array | None]]
 
-PROJECTIONS = ("two-step", "restricted", "sparse", "convex")
+PROJECTIONS = ("euclidean", "two-step", "restricted", "sparse", "convex")
 
-
-class NotFinite(ValueError):
-    """A vector to be projected holds NaN or infinity."""
+__all__ = [
+    "PROJECTIONS",
+    "NotFinite",
+    "Projector",
+    "euclidean_projection",
+    "hard_threshold",
+    "largest_entries",
+    "projector",
+    "restricted",
+    "two_step_projection",
+]
 
 
 def hard_threshold(v: Any, k: int, *, keep: Any = None) -> Array:
@@ -64,6 +72,34 @@ def two_step_projection(v: Any, k: int, constraint: ConstraintSet, *, keep: Any 
     return _apply("two-step", v, k, constraint, keep)
 
 
+def euclidean_projection(v: Any, k: int, constraint: ConstraintSet, *, keep: Any = None) -> Array:
+    """argmin ||w - v|| over ||w||_0 <= k, w in Γ: the nearest sparse member, whatever its support.
+
+    Known for every set with `has_sparse_maximum`: boxes, norm balls, budgets (exact ones too) and products of
+    such sets over groups. Γ need not preserve supports. Where several members are nearest, lower indices win.
+
+    Parameters
+    ----------
+    v : array of shape (d,)
+    k : int
+    constraint : ConstraintSet
+    keep : indices or mask, optional
+        Coordinates that are always among the k.
+
+    Examples
+    --------
+    The two largest entries are in one group, and its bound would waste one of them:
+
+    >>> import numpy as np, ellzero as ez
+    >>> gamma = ez.sets.GroupWise(ez.sets.L1Ball(1.0), groups=["a", "a", "b"])
+    >>> ez.euclidean_projection(np.array([3.0, 2.9, 1.0]), k=2, constraint=gamma)
+    array([1., 0., 1.])
+    >>> ez.two_step_projection(np.array([3.0, 2.9, 1.0]), k=2, constraint=gamma)
+    array([0.55, 0.45, 0.  ])
+    """
+    return _apply("euclidean", v, k, constraint, keep)
+
+
 def restricted(v: Any, k: int, constraint: ConstraintSet, *, keep: Any = None) -> Array:
     """Keep the k largest entries, then project them onto {w in Γ : w zero elsewhere}, for any convex Γ.
 
@@ -99,7 +135,7 @@ def projector(kind: str, constraint: ConstraintSet, k: int, n_features: int, kee
 
     Parameters
     ----------
-    kind : {"two-step", "restricted", "sparse", "convex"}
+    kind : {"euclidean", "two-step", "restricted", "sparse", "convex"}
         "sparse" is H_k alone, "convex" is Π_Γ alone.
     """
     if not isinstance(constraint, ConstraintSet):
@@ -122,8 +158,12 @@ def projector(kind: str, constraint: ConstraintSet, k: int, n_features: int, kee
             f"{constraint.why}. Ways out: projection='restricted' (no theorem, but at most k nonzeros and Γ hold), "
             "or a set that contains every zeroing of its members (SubSimplex for Simplex, bounds around 0 for Box)"
         )
+    if kind == "euclidean":
+        if not constraint.has_sparse_maximum():
+            raise _unknown(constraint)
+        return lambda v: _nearest_sparse_member(v, k, constraint, kept)
     if kind == "convex":
-        return lambda v: (constraint.project(_require_finite(v)), None)
+        return lambda v: (constraint.project(require_finite(v)), None)
     whole_space = kind == "sparse" or isinstance(constraint, Everywhere)
 
     def project(v: Array) -> tuple[Array, Array]:
@@ -136,29 +176,31 @@ def projector(kind: str, constraint: ConstraintSet, k: int, n_features: int, kee
     return project
 
 
+def _nearest_sparse_member(v: Array, k: int, constraint: ConstraintSet, keep: np.ndarray) -> tuple[Array, Array]:
+    """argmax <v, w> - ½||w||² is argmin ||w - v||."""
+    found = constraint.sparse_maximum(require_finite(v), k, 1.0, keep)
+    if found is None or found[1] is None:
+        raise _unknown(constraint)
+    w = found[1]
+    support = namespace(w).nonzero(w)[0]
+    return w, index_like(np.union1d(to_host(support), keep), w) if keep.size else support
+
+
+def _unknown(constraint: ConstraintSet) -> ValueError:
+    other = "two-step" if constraint.preserves_support else "restricted"
+    return ValueError(
+        f"the Euclidean projection onto the sparse members of {constraint!r} is not known. Ways out: "
+        f"projection={other!r}, which keeps the k largest entries and projects those; or a set that has it "
+        "(boxes, l_p balls, SubSimplex, Simplex, GroupWise of these), or a ConstraintSet of your own that "
+        "writes sparse_maximum"
+    )
+
+
 def largest_entries(v: Array, k: int, keep: np.ndarray | None = None) -> Array:
     """Increasing indices of the k entries of largest magnitude, with those in `keep` among them."""
-    xp = namespace(v)
-    d = v.shape[0]
-    if k == 0 or k == d:
-        _require_finite(v)
-        return index_like(np.arange(k), v)
-    magnitude = xp.abs(v)
-    if keep is None or keep.size == 0:
-        support, finite = top_k(magnitude, k)
-        return support if finite else _require_finite(v)
-    _require_finite(v)
-    magnitude = to_host(magnitude).copy()
-    magnitude[keep] = np.finfo(magnitude.dtype).max  # no finite entry is larger
-    ties = np.flatnonzero(magnitude == np.finfo(magnitude.dtype).max)
-    if ties.size > keep.size:  # an entry as large as the largest number there is
-        magnitude[np.setdiff1d(ties, keep)] *= 0.5
-    return index_like(top_k(magnitude, k)[0], v)
-
-
-def _require_finite(v: Array) -> Array:
-    xp = namespace(v)
-    if not bool(xp.all(xp.isfinite(v))):
-        bad = to_host(xp.nonzero(~xp.isfinite(v))[0])
-        raise NotFinite(f"the vector to project must be finite, got {float(v[int(bad[0])])} at index {int(bad[0])}")
-    return v
+    magnitude = namespace(v).abs(v)
+    if 0 < k < v.shape[0] and (keep is None or keep.size == 0):
+        support, finite = top_k(magnitude, k)  # looks at the largest anyway, so finiteness costs nothing
+        return support if finite else require_finite(v)
+    require_finite(v)
+    return best_entries(magnitude, k, keep)

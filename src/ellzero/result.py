@@ -21,6 +21,7 @@ class Status(Enum):
     CONVERGED = "the iterates stopped moving: the last relative change is at most tol"
     COMPLETED = "all iterations that the method prescribes were made"
     STATIONARY = "the point is stationary: the projected-gradient residual fell below tol times its first value"
+    SETTLED = "no step along an estimated gradient lowers the objective any more"
     MAX_ITER = "max_iter iterations were made before the iterates settled"
     MAX_QUERIES = "max_queries function values were asked for"
     TIME_LIMIT = "the time limit was reached before the iterates settled"
@@ -32,7 +33,8 @@ class Status(Enum):
     @property
     def success(self) -> bool:
         """Whether the run ended because its job was done."""
-        return self in (Status.CONVERGED, Status.STATIONARY, Status.COMPLETED, Status.MAX_QUERIES)
+        done = (Status.CONVERGED, Status.STATIONARY, Status.COMPLETED, Status.SETTLED, Status.MAX_QUERIES)
+        return self in done
 
 
 @dataclass

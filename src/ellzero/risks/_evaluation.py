@@ -8,7 +8,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future, wait
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
 from dataclasses import dataclass
 from typing import Any
 
@@ -104,19 +104,19 @@ def evaluate_batch(f: Callable[..., Any], tasks: Sequence[Task]) -> Iterator[tup
 
 
 class Pool:
-    """Executors, each with the number of calls it may have in flight; own worker processes can be killed."""
+    """Worker processes of our own, which can be ended, or an executor of the user's."""
 
-    def __init__(self, workers: int | Executor | Any, timeout: float | None) -> None:
-        self.timeout = timeout
+    def __init__(self, f: Callable[..., Any], workers: Any, timeout: float | None) -> None:
+        self.f, self.timeout = f, timeout
         self.own = isinstance(workers, int)
-        if self.own:
-            # one process an executor, so that ending a call that hangs ends no other; the second call in flight
-            # hides the way to the process and back, but its time would start before it runs
-            self.executors: list[Any] = [_new_process() for _ in range(workers)]
-            self.in_flight = 1 if timeout is not None else 2
-        else:
-            self.executors = [workers]
+        # one process an executor, so that ending a call that hangs ends no other
+        self.executors: list[Any] = [_new_process() for _ in range(workers)] if self.own else [workers]
+        # a second call in flight hides the way to a process and back, but its time would start before it runs
+        self.in_flight = 1 if timeout is not None else 2
+        if not self.own:
             self.in_flight = getattr(workers, "_max_workers", None) or 2 * (os.cpu_count() or 1)
+        # a process is ready once it has imported what f needs, which is not part of the first call's time
+        self.ready: list[Future[Any] | None] = [e.submit(_get_ready, f) if self.own else None for e in self.executors]
 
     def close(self) -> None:
         """End own worker processes; an executor of the user's is left alone."""
@@ -124,47 +124,71 @@ class Pool:
             for executor in self.executors:
                 executor.shutdown(wait=False, kill_workers=True)
 
-    def evaluate(self, f: Callable[..., Any], tasks: Sequence[Task]) -> Iterator[tuple[Task, Outcome]]:
+    def evaluate(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Outcome]]:
         """The outcomes, as they come."""
-        waiting = deque(tasks)
-        running: dict[Future[Any], tuple[Task, int, float]] = {}
-        load = [0] * len(self.executors)
+        waiting, free = deque(tasks), deque(list(range(len(self.executors))) * self.in_flight)
+        running: dict[Future[Any], tuple[Task, int, Any]] = {}  # in the order in which they were handed out
+        deadlines: dict[Future[Any], float] = {}
         while waiting or running:
-            for slot in sorted(range(len(load)), key=load.__getitem__):
-                while waiting and load[slot] < self.in_flight:
-                    task = waiting.popleft()
-                    future = self.executors[slot].submit(call, f, task.w, task.seed)
-                    running[future] = task, slot, time.monotonic() + (self.timeout or math.inf)
-                    load[slot] += 1
-            patience = min(deadline for *_, deadline in running.values()) - time.monotonic()
-            done, _ = wait(running, None if patience == math.inf else max(patience, 0), FIRST_COMPLETED)
-            for future in done:
-                task, slot, _ = running.pop(future)
-                load[slot] -= 1
-                yield task, self._outcome(future, slot)
-            now = time.monotonic()
-            for future in [f for f, (*_, deadline) in running.items() if deadline <= now and not f.done()]:
-                task, slot, _ = running.pop(future)
-                load[slot] -= 1
-                future.cancel()  # in vain where it runs already: it is abandoned, or its process ended
-                if self.own:
-                    self._replace(slot)
-                yield task, Outcome(math.nan, "time-out", f"no value after {self.timeout:g} s")
+            while waiting and free:
+                task, slot = waiting.popleft(), free.popleft()
+                executor = self.executors[slot]
+                running[executor.submit(call, self.f, task.w, task.seed)] = task, slot, executor
+            if self.timeout is not None:
+                for future, (_, slot, _) in running.items():
+                    if future not in deadlines and self._is_ready(slot):
+                        deadlines[future] = time.monotonic() + self.timeout
+            for future in self._wait(running, deadlines):
+                task, slot, executor = running.pop(future)
+                deadlines.pop(future, None)
+                free.append(slot)
+                if executor is self.executors[slot] or not isinstance(future.exception(), _process_died()):
+                    yield task, self._outcome(future, slot)
+                else:  # its process died in the call before: this one never began
+                    waiting.appendleft(task)
+
+    def _is_ready(self, slot: int) -> bool:
+        ready = self.ready[slot]
+        return ready is None or ready.done()
+
+    def _wait(self, running: Any, deadlines: dict[Future[Any], float]) -> list[Future[Any]]:
+        """Calls that are over, by themselves or because their time is; none if a process has just become ready."""
+        starting = [r for _, slot, _ in running.values() if (r := self.ready[slot]) is not None and not r.done()]
+        patience = None if not deadlines else max(0.0, min(deadlines.values()) - time.monotonic())
+        wait([*running, *starting], patience, FIRST_COMPLETED)
+        now = time.monotonic()
+        return [future for future in running if future.done() or deadlines.get(future, math.inf) <= now]
 
     def _outcome(self, future: Future[Any], slot: int) -> Outcome:
+        if not future.done():
+            future.cancel()  # in vain where it runs already: it is abandoned, or its process ended
+            self._replace(slot)
+            return Outcome(math.nan, "time-out", f"no value after {self.timeout:g} s")
         try:
             return judge(future.result())
         except CancelledError:
             return Outcome(math.nan, "exception", "the call was cancelled by its executor")
         except Exception as error:
-            if type(error).__name__ in ("TerminatedWorkerError", "BrokenProcessPool") and self.own:
+            if self.own and isinstance(error, _process_died()):
                 self._replace(slot)
                 return Outcome(math.nan, "worker died", str(error).splitlines()[0], error)
             return _broken(error)
 
     def _replace(self, slot: int) -> None:
-        self.executors[slot].shutdown(wait=False, kill_workers=True)
-        self.executors[slot] = _new_process()
+        if self.own:
+            self.executors[slot].shutdown(wait=False, kill_workers=True)
+            self.executors[slot] = _new_process()
+            self.ready[slot] = self.executors[slot].submit(_get_ready, self.f)
+
+
+def _get_ready(f: Callable[..., Any]) -> None:
+    """Unpickling the argument has imported everything."""
+
+
+def _process_died() -> type[Exception]:
+    from concurrent.futures.process import BrokenProcessPool
+
+    return BrokenProcessPool
 
 
 def _new_process() -> Any:

@@ -125,6 +125,8 @@ class LinearModel(Risk):
         if self.fit_intercept or self.n_outputs > 1 or not isinstance(point.w, np.ndarray):
             return super().values_along(point, directions, mu)
         steps = mu * self.design.forward(directions.matrix().T)
+        if not isinstance(steps, np.ndarray):  # sparse data and sparse directions
+            steps = steps.toarray()
         values = np.array([self._mean_loss(point.state + step) for step in np.ascontiguousarray(steps.T)])
         if self.ridge:
             # ||w + μu||² with ||u|| = 1

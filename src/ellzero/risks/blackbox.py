@@ -45,7 +45,8 @@ class BlackBox(Risk):
         cannot be, there the evaluation is abandoned.
     on_failure : {"raise", "penalise", "retry", "drop"}
         What to do about an exception, NaN, infinity, None, a time-out or a dead worker: stop; take `penalty` (by
-        default the largest value seen) instead; ask again, up to `max_retries` times, then drop; leave the
+        default the largest value seen) instead, which asks for a long difference μ, because it enters as a slope of
+        penalty/μ; ask again, up to `max_retries` times, then drop; leave the
         direction out. All of them are listed in ``Result.failures``.
     max_retries : int
         The value at the current point, which no policy but "raise" can do without, is asked for 10 times more.
@@ -259,8 +260,8 @@ class Session:
             return evaluate_batch(f, tasks)
         if self.risk.workers is None:
             return evaluate_here(f, tasks)
-        self._pool = self._pool or Pool(self.risk.workers, self.risk.timeout)
-        return self._pool.evaluate(f, tasks)
+        self._pool = self._pool or Pool(f, self.risk.workers, self.risk.timeout)
+        return self._pool.evaluate(tasks)
 
     def _penalty(self, outcomes: list[Outcome]) -> float:
         if self.risk.penalty is not None:

@@ -1,11 +1,12 @@
 """Convex constraint sets Γ, each with its projection."""
 
-from .balls import Ellipsoid, L1Ball, L2Ball, LpBall, Simplex, SubSimplex, WeightedL1Ball
+from .balls import L1Ball, L2Ball, LpBall, Simplex, SubSimplex
 from .base import ConstraintSet, EmptySlice
 from .combine import Intersection
 from .elementwise import Box, Everywhere, LinfBall, NonNegative
 from .groups import GroupWise
 from .polytopes import PackingPolytope
+from .weighted import Ellipsoid, WeightedL1Ball
 
 __all__ = [
     "Box",

@@ -62,7 +62,7 @@ def project_lp(v: Array, p: float, radius: Any) -> Array:
             break
         s = xp.where(settled, s, following)
     x, _ = _solve_entries(a, xp.exp(s), p)
-    x = x / xp.maximum(row_norm(x, p), one)  # end exactly inside
+    x = x / xp.where(active, row_norm(x, p), one)  # end exactly on the boundary
     return xp.where(active, xp.sign(v) * x * radius, xp.where(outside, 0.0 * v, v))
 
 

@@ -1,4 +1,4 @@
-"""Norm balls, the simplex and their weighted kin, each projected along the last axis of an array."""
+"""Norm balls and simplices, each projected along the last axis of an array."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .._arrays import Array, finfo_eps, namespace, sort_descending
-from .._validation import check_nonnegative, check_number, check_vector
+from .._arrays import Array, namespace, sort_descending
+from .._validation import check_nonnegative, check_number
 from ._lp import project_lp, row_norm
+from ._tables import budget_increments, increments_by_projection, l2_increments, linear_increments
 from .base import RowSet
 from .elementwise import LinfBall, relative_excess
 
 
-class _Radius(RowSet):
+class RadiusSet(RowSet):
     """What sets given by one radius share."""
 
     closed_under_zeroing = True
@@ -34,8 +35,11 @@ class _Radius(RowSet):
     def _arguments(self) -> dict[str, Any]:
         return {"radius": self.radius}
 
+    def _score_rows(self, z: Array, mu: float, *parameters: Any) -> Array:
+        return namespace(z).abs(z)
 
-class L1Ball(_Radius):
+
+class L1Ball(RadiusSet):
     """argmin ||w - v|| over Σ_i |w_i| <= radius: sign(v) (|v| - θ)_+ with the θ that makes it fit.
 
     Examples
@@ -53,8 +57,15 @@ class L1Ball(_Radius):
         xp = namespace(v)
         return relative_excess(xp.sum(xp.abs(v), axis=-1, keepdims=True), *parameters)
 
+    def _linear_rows(self, z: Array, *parameters: Any) -> Array:
+        xp = namespace(z)
+        return xp.sign(z) * _at_largest(xp.abs(z), *parameters)
 
-class L2Ball(_Radius):
+    def _increments(self, z: np.ndarray, mu: float, *parameters: Any) -> np.ndarray:
+        return budget_increments(self, z, np.abs(z), mu, *parameters, exact=False)
+
+
+class L2Ball(RadiusSet):
     """argmin ||w - v|| over ||w||_2 <= radius: v, scaled down if it is too long."""
 
     def _project_rows(self, v: Array, *parameters: Any) -> Array:
@@ -67,8 +78,15 @@ class L2Ball(_Radius):
     def _violation_rows(self, v: Array, *parameters: Any) -> Array:
         return relative_excess(row_norm(v), *parameters)
 
+    def _linear_rows(self, z: Array, *parameters: Any) -> Array:
+        (radius,) = parameters
+        return radius * unit_rows(z, 2.0)
 
-class LpBall(_Radius):
+    def _increments(self, z: np.ndarray, mu: float, *parameters: Any) -> np.ndarray:
+        return l2_increments(z, mu, *parameters)
+
+
+class LpBall(RadiusSet):
     """argmin ||w - v|| over (Σ_i |w_i|^p)^(1/p) <= radius, for any p >= 1, to about 1e-12.
 
     Parameters
@@ -82,6 +100,8 @@ class LpBall(_Radius):
     def __init__(self, p: float, radius: float) -> None:
         super().__init__(radius)
         self.p = check_number(p, "p", low=1.0)
+        # below 1 + 1e-12 indistinguishable from l1 at the accuracy that is promised
+        self._same = SPECIAL_P.get(1.0 if self.p - 1 < 1e-12 else self.p)
 
     @property
     def family(self) -> Hashable:
@@ -93,17 +113,33 @@ class LpBall(_Radius):
 
     def _project_rows(self, v: Array, *parameters: Any) -> Array:
         (radius,) = parameters
-        p = 1.0 if self.p - 1 < 1e-12 else self.p  # indistinguishable from l1 at the accuracy that is promised
-        return _SPECIAL[p]._project_rows(v, radius) if p in _SPECIAL else project_lp(v, p, radius)
+        return self._same._project_rows(v, radius) if self._same else project_lp(v, self.p, radius)
 
     def _violation_rows(self, v: Array, *parameters: Any) -> Array:
         return relative_excess(row_norm(v, self.p), *parameters)
 
+    def _linear_rows(self, z: Array, *parameters: Any) -> Array:
+        (radius,) = parameters
+        if self._same:
+            return self._same._linear_rows(z, radius)
+        xp = namespace(z)
+        # |w_i| is proportional to |z_i|^(q-1), 1/p + 1/q = 1; the largest is scaled to 1 to stay in range
+        largest = row_norm(z, np.inf)
+        size = (xp.abs(z) / xp.where(largest > 0, largest, xp.ones_like(largest))) ** (1 / (self.p - 1))
+        return radius * unit_rows(xp.sign(z) * size, self.p)
 
-_SPECIAL: dict[float, RowSet] = {1.0: L1Ball(0.0), 2.0: L2Ball(0.0), np.inf: LinfBall(0.0)}
+    def _increments(self, z: np.ndarray, mu: float, *parameters: Any) -> np.ndarray:
+        if self._same:
+            return self._same._increments(z, mu, *parameters)
+        if mu == 0:
+            return linear_increments(np.abs(z), self.p / (self.p - 1), *parameters)
+        return increments_by_projection(self, z, mu, *parameters)
 
 
-class SubSimplex(_Radius):
+SPECIAL_P: dict[float, RowSet] = {1.0: L1Ball(0.0), 2.0: L2Ball(0.0), np.inf: LinfBall(0.0)}
+
+
+class SubSimplex(RadiusSet):
     """argmin ||w - v|| over w >= 0, Σ_i w_i <= total: a budget that need not be spent."""
 
     def __init__(self, total: float = 1.0) -> None:
@@ -124,6 +160,16 @@ class SubSimplex(_Radius):
         xp = namespace(v)
         negative = xp.max(xp.maximum(-v, 0.0 * v), axis=-1, keepdims=True)
         return xp.maximum(negative, relative_excess(xp.sum(v, axis=-1, keepdims=True), *parameters))
+
+    def _score_rows(self, z: Array, mu: float, *parameters: Any) -> Array:
+        return z
+
+    def _linear_rows(self, z: Array, *parameters: Any) -> Array:
+        xp = namespace(z)
+        return xp.where(z > 0, _at_largest(z, *parameters), xp.zeros_like(z))
+
+    def _increments(self, z: np.ndarray, mu: float, *parameters: Any) -> np.ndarray:
+        return budget_increments(self, z, z, mu, *parameters, exact=False)
 
 
 class Simplex(RowSet):
@@ -167,101 +213,14 @@ class Simplex(RowSet):
         spent = xp.sum(v, axis=-1, keepdims=True)
         return xp.maximum(negative, relative_excess(xp.abs(spent - total) + total, total))
 
+    def _score_rows(self, z: Array, mu: float, *parameters: Any) -> Array:
+        return z
 
-class WeightedL1Ball(_Radius):
-    """argmin ||w - v|| over Σ_i weights_i |w_i| <= radius, with weights > 0.
+    def _linear_rows(self, z: Array, *parameters: Any) -> Array:
+        return _at_largest(z, *parameters)
 
-    Parameters
-    ----------
-    weights : array of shape (d,)
-    radius : float
-    """
-
-    _parameter_padding = (1.0, None)
-
-    def __init__(self, weights: Any, radius: float) -> None:
-        super().__init__(radius)
-        self.weights = _positive(weights, "weights")
-        self.n_features = self.weights.size
-
-    def _parameters(self) -> tuple[Any, ...]:
-        return self.weights, self.radius
-
-    def _arguments(self) -> dict[str, Any]:
-        return {"weights": self.weights, "radius": self.radius}
-
-    def _project_rows(self, v: Array, *parameters: Any) -> Array:
-        # With the entries sorted by |v|/c, θ = max_j (Σ_{i<=j} c_i|v_i| - radius) / Σ_{i<=j} c_i²: the same
-        # maximum as for the simplex, see _simplex_threshold.
-        weights, radius = parameters
-        xp = namespace(v)
-        size = xp.abs(v)
-        order = xp.argsort(-(size / weights), axis=-1)
-        s, c = (xp.take_along_axis(a, order, axis=-1) for a in (size, weights + 0.0 * size))
-        theta = xp.max(
-            (xp.cumulative_sum(c * s, axis=-1) - radius) / xp.cumulative_sum(c * c, axis=-1),
-            axis=-1,
-            keepdims=True,
-        )
-        inside = theta <= 0
-        return xp.where(inside, v, xp.sign(v) * xp.maximum(size - theta * weights, 0.0 * size))
-
-    def _violation_rows(self, v: Array, *parameters: Any) -> Array:
-        weights, radius = parameters
-        xp = namespace(v)
-        return relative_excess(xp.sum(weights * xp.abs(v), axis=-1, keepdims=True), radius)
-
-
-class Ellipsoid(_Radius):
-    """argmin ||w - v|| over Σ_i (w_i / scales_i)² <= radius²: axis-aligned, with half-axes scales_i · radius.
-
-    Parameters
-    ----------
-    scales : array of shape (d,)
-        Positive.
-    radius : float
-    """
-
-    _parameter_padding = (1.0, None)
-
-    def __init__(self, scales: Any, radius: float) -> None:
-        super().__init__(radius)
-        self.scales = _positive(scales, "scales")
-        self.n_features = self.scales.size
-
-    def _parameters(self) -> tuple[Any, ...]:
-        return self.scales, self.radius
-
-    def _arguments(self) -> dict[str, Any]:
-        return {"scales": self.scales, "radius": self.radius}
-
-    def _project_rows(self, v: Array, *parameters: Any) -> Array:
-        # w_i = v_i s_i²/(s_i² + λ); ||w/s|| as a function of λ is the secular function of trust-region methods,
-        # whose reciprocal is so close to linear that Newton from the left never overshoots (Moré & Sorensen).
-        scales, radius = parameters
-        xp = namespace(v)
-        square, zero = scales * scales, 0.0 * v[..., :1]
-        one, radius = 1 + zero, radius + zero
-        outside = row_norm(v / scales) > radius
-        active = outside & (radius > 0)
-        lam = zero
-        for _ in range(100):
-            u = v * scales / (square + lam)
-            size = row_norm(u)
-            slope = xp.sum(u * u / (square + lam), axis=-1, keepdims=True)
-            newton = (size / xp.where(active, radius, one) - 1) * size * size / xp.where(active, slope, one)
-            step = xp.where(active, xp.maximum(newton, zero), zero)
-            lam = lam + step
-            if not bool(xp.any(step > finfo_eps(v) * lam)):
-                break
-        w = v * (square / (square + lam))
-        size = row_norm(w / scales)
-        fit = xp.where(size > radius, radius / xp.where(size > 0, size, one), one)
-        return xp.where(outside, w * fit, v)
-
-    def _violation_rows(self, v: Array, *parameters: Any) -> Array:
-        scales, radius = parameters
-        return relative_excess(row_norm(v / scales), radius)
+    def _increments(self, z: np.ndarray, mu: float, *parameters: Any) -> np.ndarray:
+        return budget_increments(self, z, z, mu, *parameters, exact=True)
 
 
 def _simplex_threshold(v: Array, total: Any) -> tuple[Array, Array, Array]:
@@ -287,9 +246,16 @@ def _to_sub_simplex(v: Array, total: Any) -> Array:
     return xp.where(inside, xp.maximum(v, zero), xp.maximum(shifted - threshold, zero))
 
 
-def _positive(values: Any, name: str) -> np.ndarray:
-    vector = check_vector(values, name)
-    if not (vector > 0).all():
-        i = int(np.flatnonzero(vector <= 0)[0])
-        raise ValueError(f"{name} must be positive, got {vector[i]:g} at coordinate {i}")
-    return vector.astype(np.float64)
+def _at_largest(a: Array, total: Any) -> Array:
+    """All of the total at the largest entry of each row, at the first if there are several."""
+    xp = namespace(a)
+    place = xp.cumulative_sum(xp.ones_like(a), axis=-1)
+    largest = xp.max(a, axis=-1, keepdims=True)
+    first = xp.min(xp.where(a == largest, place, xp.full_like(a, np.inf)), axis=-1, keepdims=True)
+    return xp.where(place == first, total + xp.zeros_like(a), xp.zeros_like(a))
+
+
+def unit_rows(v: Array, p: float) -> Array:
+    """Every row divided by its p-norm; zero stays zero."""
+    size = row_norm(v, p)
+    return v / namespace(v).where(size > 0, size, 1 + 0.0 * size)

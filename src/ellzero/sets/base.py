@@ -8,8 +8,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .._arrays import Array, finfo_eps, index_like, is_array, like, norm, to_host
-from .._validation import check_vector
+from .._arrays import Array, best_entries, finfo_eps, is_array, like, namespace, norm, scatter, to_host
+from .._validation import check_indices, check_k, check_nonnegative, check_vector, require_finite
+
+#: max <z, w> - μ/2 ||w||² and a w that attains it; (inf, None) where there is no bound
+SparseMaximum = tuple[float, Array | None]
 
 
 class EmptySlice(ValueError):
@@ -46,6 +49,61 @@ class ConstraintSet(ABC):
         -------
         array of the shape of v
         """
+
+    def has_sparse_maximum(self, mu: float = 1.0) -> bool:
+        """Whether `sparse_maximum` is known at this μ; told without computing anything."""
+        return type(self).sparse_maximum is not ConstraintSet.sparse_maximum
+
+    def sparse_maximum(self, z: Array, k: int, mu: float, keep: Any = None) -> SparseMaximum | None:
+        """max <z, w> - μ/2 ||w||² over ||w||_0 <= k, w in Γ, and where it is attained; None if that is not known.
+
+        For μ > 0 the maximiser is the Euclidean projection of z/μ onto the sparse members of Γ, for μ = 0 it is
+        their linear oracle; the value is the conjugate h*(z) of h = μ/2 ||·||² on the sparse members, of which a
+        lower bound for R is made. It is computed from the maximiser, so exact up to rounding.
+
+        Parameters
+        ----------
+        z : array of shape (d,)
+        k : int
+        mu : float
+            At least 0.
+        keep : indices or mask, optional
+            Coordinates that are always among the k.
+
+        Returns
+        -------
+        value : float
+        w : array of shape (d,) or None
+            With as few nonzeros as the maximum needs; among equals lower indices win. None where the value is
+            infinite because Γ is unbounded, which happens at μ = 0 only.
+
+        Raises
+        ------
+        EmptySlice
+            If Γ has no member with at most k nonzeros.
+        """
+        return None
+
+    def forced_among(self, n_features: int) -> np.ndarray:
+        """Coordinates that are nonzero in every member with this many coordinates."""
+        return self.forced
+
+    def _demands(self, z: Array, k: int, mu: float, keep: Any) -> tuple[int, float, np.ndarray]:
+        """The arguments of `sparse_maximum`, checked, with the forced coordinates among those to keep."""
+        d = require_finite(z).shape[0]
+        if self.n_features not in (None, d):
+            raise ValueError(f"{self!r} is made for {self.n_features} coordinates, z has {d}")
+        k, mu, kept = check_k(k, d), check_nonnegative(mu, "mu"), check_indices(keep, d, "keep")
+        if kept.size > k:
+            raise ValueError(f"keep names {kept.size} coordinates, more than k={k}; they count in k, so raise k")
+        forced = self.forced_among(d)
+        kept = np.union1d(kept, forced) if forced.size else kept
+        if kept.size > k or (self.needs_entry and k == 0):
+            raise EmptySlice(
+                f"{self!r} has no member with at most k={k} nonzeros: it needs at least {max(kept.size, 1)} "
+                f"({forced.size} coordinates whose bounds exclude 0, the others from keep=); raise k"
+            )
+        return k, mu, kept
 
     def violation(self, w: Array) -> float:
         """How far w is outside: the largest excess over a bound, relative to that bound where it is not zero.
@@ -105,6 +163,10 @@ class RowSet(ConstraintSet):
     or an entry for each coordinate (the shape of v). Rows are filled up with `_padding`, which must not change
     the projection of the other entries, and coordinate parameters with their entry in `_parameter_padding`
     (None there marks a parameter that is one number a set).
+
+    For `sparse_maximum` a set tells three things more: the score by which coordinates enter (whatever was kept,
+    the next best is the one of the largest score), its linear oracle, and, for products over groups, how much
+    each further entry of a row adds.
     """
 
     _padding: ClassVar[float] = 0.0
@@ -116,6 +178,31 @@ class RowSet(ConstraintSet):
     @abstractmethod
     def _violation_rows(self, v: Array, *parameters: Any) -> Array:
         """The violation of every row, shape (..., 1)."""
+
+    @abstractmethod
+    def _score_rows(self, z: Array, mu: float, *parameters: Any) -> Array:
+        """Finite numbers, the larger the better; the best j entries do not depend on what else is kept."""
+
+    @abstractmethod
+    def _linear_rows(self, z: Array, *parameters: Any) -> Array:
+        """argmax <z, w> over the members, for every row."""
+
+    @abstractmethod
+    def _increments(self, z: np.ndarray, mu: float, *parameters: Any) -> np.ndarray:
+        """v(1), v(2) - v(1), ... with v(j) the maximum on the first j entries of a row, which come by score.
+
+        Entries to be kept stand before all others, whatever their score. Decreasing after those: v is concave.
+        """
+
+    def _maximum_rows(self, z: Array, mu: float, *parameters: Any) -> Array:
+        """argmax <z, w> - μ/2 ||w||² over the members, for every row.
+
+        The projection of z/μ onto Γ is the one of z onto μΓ, divided by μ, and every parameter scales with μ:
+        that way a small μ neither overflows nor cancels.
+        """
+        if mu == 0:
+            return self._linear_rows(z, *parameters)
+        return self._project_rows(z, *(mu * parameter for parameter in parameters)) / mu
 
     def _parameters(self) -> tuple[Any, ...]:
         return ()
@@ -143,6 +230,22 @@ class RowSet(ConstraintSet):
 
     project.__doc__ = ConstraintSet.project.__doc__
 
+    def sparse_maximum(self, z: Array, k: int, mu: float, keep: Any = None) -> SparseMaximum | None:
+        if not self.has_sparse_maximum(mu):
+            return None
+        k, mu, kept = self._demands(z, k, mu, keep)
+        if k == 0:
+            return 0.0, namespace(z).zeros_like(z)
+        with np.errstate(over="ignore"):
+            score = self._score_rows(z, mu, *self._sliced(z, None))
+            support = best_entries(score, k, kept)
+            values = self._maximum_rows(z[support], mu, *self._sliced(z, support))
+        if not np.isfinite(to_host(values)).all():
+            return np.inf, None
+        return objective(to_host(z[support]), to_host(values), mu), scatter(values, support, z.shape[0])
+
+    sparse_maximum.__doc__ = ConstraintSet.sparse_maximum.__doc__
+
     def violation(self, w: Array) -> float:
         return float(self._violation_rows(w, *self._sliced(w, None))[0])
 
@@ -153,6 +256,13 @@ def on_host(v: Array, support: Array | None) -> tuple[np.ndarray, np.ndarray]:
     """Values and support as NumPy arrays, for sets that are not written on the array namespace."""
     values = to_host(v)
     return values, np.arange(values.size) if support is None else to_host(support)
+
+
+def objective(z: np.ndarray, w: np.ndarray, mu: float) -> float:
+    """<z, w> - μ/2 ||w||², in double precision."""
+    z, w = z.astype(float, copy=False), w.astype(float, copy=False)
+    with np.errstate(over="ignore"):
+        return float(np.sum(w * (z - 0.5 * mu * w)))
 
 
 def default_tolerance(w: Array) -> float:
@@ -166,4 +276,4 @@ def _short(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else repr(value)
 
 
-__all__ = ["ConstraintSet", "EmptySlice", "RowSet", "default_tolerance", "index_like", "on_host"]
+__all__ = ["ConstraintSet", "EmptySlice", "RowSet", "SparseMaximum", "default_tolerance", "objective", "on_host"]

@@ -11,7 +11,37 @@ from .._validation import check_nonnegative
 from .base import EmptySlice, RowSet
 
 
-class Everywhere(RowSet):
+class _Elementwise(RowSet):
+    """What sets share that bound each coordinate by itself: every entry brings its own gain, whatever the others do."""
+
+    def _bounds(self, *parameters: Any) -> tuple[Any, Any]:
+        """Lower and upper bounds."""
+        lower, upper = parameters
+        return lower, upper
+
+    def _project_rows(self, v: Array, *parameters: Any) -> Array:
+        return _clip(v, *self._bounds(*parameters))
+
+    def _linear_rows(self, z: Array, *parameters: Any) -> Array:
+        xp = namespace(z)
+        infinite = xp.full_like(z, np.inf)
+        steepest = xp.where(z > 0, infinite, xp.where(z < 0, -infinite, xp.zeros_like(z)))
+        return self._project_rows(steepest, *parameters)
+
+    def _maximum_rows(self, z: Array, mu: float, *parameters: Any) -> Array:
+        return self._project_rows(z / mu, *parameters) if mu > 0 else self._linear_rows(z, *parameters)
+
+    def _gain(self, z: Array, mu: float, *parameters: Any) -> Array:
+        """max zw - μw²/2 over the interval of each coordinate."""
+        w = self._maximum_rows(z, mu, *parameters)
+        return w * (z - (0.5 * mu) * w) if mu > 0 else w * z
+
+    def _increments(self, z: np.ndarray, mu: float, *parameters: Any) -> np.ndarray:
+        gain: np.ndarray = self._gain(z, mu, *parameters)
+        return gain
+
+
+class Everywhere(_Elementwise):
     """Γ = R^d: argmin_w ||w - v|| = v. No constraint."""
 
     closed_under_zeroing = True
@@ -24,11 +54,14 @@ class Everywhere(RowSet):
     def _project_rows(self, v: Array, *parameters: Any) -> Array:
         return v
 
+    def _score_rows(self, z: Array, mu: float, *parameters: Any) -> Array:
+        return namespace(z).abs(z)
+
     def _violation_rows(self, v: Array, *parameters: Any) -> Array:
         return 0.0 * v[..., :1]
 
 
-class NonNegative(RowSet):
+class NonNegative(_Elementwise):
     """argmin ||w - v|| over w >= 0, which is max(v, 0).
 
     Examples
@@ -45,15 +78,18 @@ class NonNegative(RowSet):
         """Why the set preserves supports."""
         return "zero satisfies every sign constraint"
 
-    def _project_rows(self, v: Array, *parameters: Any) -> Array:
-        return _clip(v, 0.0, None)
+    def _bounds(self, *parameters: Any) -> tuple[Any, Any]:
+        return 0.0, None
+
+    def _score_rows(self, z: Array, mu: float, *parameters: Any) -> Array:
+        return z
 
     def _violation_rows(self, v: Array, *parameters: Any) -> Array:
         xp = namespace(v)
         return xp.max(_clip(-v, 0.0, None), axis=-1, keepdims=True)
 
 
-class Box(RowSet):
+class Box(_Elementwise):
     """argmin ||w - v|| over lower <= w <= upper, which is v clipped.
 
     Parameters
@@ -108,14 +144,20 @@ class Box(RowSet):
     def _arguments(self) -> dict[str, Any]:
         return {"lower": self.lower, "upper": self.upper}
 
+    def forced_among(self, n_features: int) -> np.ndarray:
+        """Coordinates that are nonzero in every member with this many coordinates."""
+        return np.arange(n_features) if self.needs_entry and self.n_features is None else self.forced
+
     def require_slice(self, support: Array | None) -> None:
         """Raise EmptySlice if no member is zero outside the support."""
         if support is not None and self.needs_entry and self.n_features is None:
             raise EmptySlice(f"every coordinate of {self!r} is nonzero, so it has no sparse member")
         super().require_slice(support)
 
-    def _project_rows(self, v: Array, *parameters: Any) -> Array:
-        return _clip(v, *parameters)
+    def _score_rows(self, z: Array, mu: float, *parameters: Any) -> Array:
+        xp = namespace(z)
+        gain = self._gain(z, mu, *parameters)
+        return xp.minimum(gain, xp.full_like(gain, float(xp.finfo(gain.dtype).max)))
 
     def _violation_rows(self, v: Array, *parameters: Any) -> Array:
         xp = namespace(v)
@@ -124,7 +166,7 @@ class Box(RowSet):
         return xp.max(xp.maximum(excess, 0.0 * v), axis=-1, keepdims=True)
 
 
-class LinfBall(RowSet):
+class LinfBall(_Elementwise):
     """argmin ||w - v|| over max_i |w_i| <= radius, which is v clipped to ±radius."""
 
     closed_under_zeroing = True
@@ -144,9 +186,12 @@ class LinfBall(RowSet):
     def _arguments(self) -> dict[str, Any]:
         return {"radius": self.radius}
 
-    def _project_rows(self, v: Array, *parameters: Any) -> Array:
+    def _bounds(self, *parameters: Any) -> tuple[Any, Any]:
         (radius,) = parameters
-        return _clip(v, -radius, radius)
+        return -radius, radius
+
+    def _score_rows(self, z: Array, mu: float, *parameters: Any) -> Array:
+        return namespace(z).abs(z)
 
     def _violation_rows(self, v: Array, *parameters: Any) -> Array:
         (radius,) = parameters

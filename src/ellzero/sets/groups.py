@@ -7,8 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import Array, like
-from .base import ConstraintSet, EmptySlice, RowSet, on_host
+from .._arrays import Array, like, namespace, to_host
+from ._allocation import Block, allocate
+from .base import ConstraintSet, EmptySlice, RowSet, SparseMaximum, objective, on_host
+from .elementwise import Everywhere
+
+_Layout = tuple[list[Block], list[tuple[ConstraintSet, np.ndarray]]]
 
 
 class GroupWise(ConstraintSet):
@@ -44,11 +48,14 @@ class GroupWise(ConstraintSet):
             self._place[index] = np.arange(index.size)
         self._members = list(members.values())
         self._families = _Family.split(self.sets, self._members, size)
+        # groups whose sets have no projection for many rows at once
+        self._alone = {g: s for g, s in enumerate(self.sets) if s is not None and not isinstance(s, RowSet)}
         constraints = [s for s in self.sets if s is not None]
         self.closed_under_zeroing = all(s.closed_under_zeroing for s in constraints)
         self.needs_entry = any(s.needs_entry for s in constraints)
         pairs = [(m, s) for m, s in zip(self._members, self.sets, strict=True) if s is not None]
-        self.forced = np.sort(np.concatenate([np.empty(0, np.intp), *(m[s.forced] for m, s in pairs)]))
+        self.forced = np.sort(np.concatenate([np.empty(0, np.intp), *(m[s.forced_among(m.size)] for m, s in pairs)]))
+        self._layouts: dict[int, _Layout] = {}
         self._must_enter = np.array([g for g, s in enumerate(self.sets) if s is not None and s.needs_entry], np.intp)
 
     @property
@@ -75,8 +82,8 @@ class GroupWise(ConstraintSet):
         for family, where, row, column, shape in self._blocks(group):
             block = family.block(values, where, row, column, shape, index[where], group[where])
             out[where] = family.project(*block)[row, column]
-        for g, where in self._one_by_one(group):
-            out[where] = self.sets[g].project(values[where], self._place[index[where]])  # type: ignore[union-attr]
+        for s, where in self._one_by_one(group):
+            out[where] = s.project(values[where], self._place[index[where]])
         return like(out, v)
 
     project.__doc__ = ConstraintSet.project.__doc__
@@ -88,11 +95,59 @@ class GroupWise(ConstraintSet):
         for family, where, row, column, shape in self._blocks(group):
             block = family.block(values, where, row, column, shape, index[where], group[where])
             worst = max(worst, float(family.violation(*block).max()))
-        for g, where in self._one_by_one(group):
-            worst = max(worst, self.sets[g].violation(values[where]))  # type: ignore[union-attr]
+        for s, where in self._one_by_one(group):
+            worst = max(worst, s.violation(values[where]))
         return worst
 
     violation.__doc__ = ConstraintSet.violation.__doc__
+
+    def has_sparse_maximum(self, mu: float = 1.0) -> bool:
+        """Whether `sparse_maximum` is known at this μ: for every group it must be."""
+        return all(s.has_sparse_maximum(mu) for s in [*(f.example for f in self._families), *self._alone.values()])
+
+    def sparse_maximum(self, z: Array, k: int, mu: float, keep: Any = None) -> SparseMaximum | None:
+        if not self.has_sparse_maximum(mu):
+            return None
+        k, mu, keep = self._demands(z, k, mu, keep)
+        if k == 0:
+            return 0.0, namespace(z).zeros_like(z)
+        values = to_host(z)
+        kept = None
+        if keep.size:
+            kept = np.zeros(values.size, dtype=bool)
+            kept[keep] = True
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = allocate(*self._layout(values.size), values, k, mu, kept)
+        if found is None:
+            return None
+        index, w = found
+        if not np.isfinite(w).all():
+            return np.inf, None
+        out = np.zeros_like(values)
+        out[index] = w
+        return objective(values[index], w, mu), like(out, z)
+
+    sparse_maximum.__doc__ = ConstraintSet.sparse_maximum.__doc__
+
+    def _layout(self, d: int) -> _Layout:
+        """All d coordinates as padded matrices, and the groups whose sets compute their own maxima."""
+        if d not in self._layouts:
+            group = self.group_of(np.arange(d))
+            blocks = []
+            for family, where, row, column, shape in self._blocks(group):
+                if _ranked(family.example):
+                    index, real = np.zeros(shape, dtype=np.intp), np.zeros(shape, dtype=bool)
+                    index[row, column], real[row, column] = where, True
+                    owner = group[index[:, 0]]
+                    parameters = family.parameters_at(index, owner)
+                    blocks.append(Block(family.example, index, real, parameters, np.isin(owner, self._must_enter)))
+            constrained = np.array([s is not None for s in self.sets] + [False])
+            free = np.flatnonzero(~constrained[group])[None, :]
+            if free.size:
+                blocks.append(Block(Everywhere(), free, np.ones_like(free, dtype=bool), [], np.zeros(1, dtype=bool)))
+            others = [(s, m) for s, m in zip(self.sets, self._members, strict=True) if s is not None and not _ranked(s)]
+            self._layouts = {d: (blocks, others)}
+        return self._layouts[d]
 
     def _require_entries(self, group: np.ndarray) -> None:
         if self._must_enter.size:
@@ -126,13 +181,11 @@ class GroupWise(ConstraintSet):
                 new_row = (np.cumsum(rows) - 1)[row[inside]]
                 yield family, where[inside], new_row, column[inside], (rows.sum(), count[rows].max())
 
-    def _one_by_one(self, group: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-        """Groups whose sets have no projection for many rows at once."""
-        for g, s in enumerate(self.sets):
-            if s is not None and not isinstance(s, RowSet):
-                where = np.flatnonzero(group == g)
-                if where.size:
-                    yield g, where
+    def _one_by_one(self, group: np.ndarray) -> Iterator[tuple[ConstraintSet, np.ndarray]]:
+        for g, s in self._alone.items():
+            where = np.flatnonzero(group == g)
+            if where.size:
+                yield s, where
 
     def __repr__(self) -> str:
         kinds = sorted({repr(s) for s in self.sets if s is not None})
@@ -185,11 +238,20 @@ class _Family:
             arguments.append(parameter.astype(values.dtype, copy=False))
         return arguments
 
+    def parameters_at(self, index: np.ndarray, group: np.ndarray) -> list[np.ndarray]:
+        """The parameters for rows of coordinates, a group a row."""
+        return [numbers[group][:, None] if padding is None else numbers[index] for numbers, padding in self.parameters]
+
     def project(self, block: np.ndarray, *parameters: np.ndarray) -> Any:
         return self.example._project_rows(block, *parameters)
 
     def violation(self, block: np.ndarray, *parameters: np.ndarray) -> Any:
         return self.example._violation_rows(block, *parameters)
+
+
+def _ranked(s: ConstraintSet) -> bool:
+    """Whether the set tells by score which entries come first; its subclass may compute the maximum in another way."""
+    return isinstance(s, RowSet) and type(s).sparse_maximum is RowSet.sparse_maximum
 
 
 def _assign_sets(sets: Any, members: Mapping[Any, np.ndarray]) -> list[ConstraintSet | None]:

@@ -20,6 +20,7 @@ MOST_BLOCKS = 100_000
 _MOST_OPERATIONS = 5e8
 #: eigenvectors of the whole matrix are computed up to this size
 LARGEST_DECOMPOSED = 2000
+_LARGE_BLOCK = 100  # larger ones are searched for from fewer starts
 _CHUNK = 2**21  # entries of blocks looked at together
 
 
@@ -63,12 +64,13 @@ class Blocks:
 
     @cached_property
     def _diagonal(self) -> np.ndarray:
-        return np.diagonal(self.M)
+        diagonal: np.ndarray = np.diagonal(self.M)
+        return diagonal
 
     @cached_property
     def _off_diagonal(self) -> np.ndarray:
         """|M| with zeros on the diagonal."""
-        size = np.abs(self.M)
+        size: np.ndarray = np.abs(self.M)
         np.fill_diagonal(size, 0.0)
         return size
 
@@ -97,19 +99,33 @@ class Blocks:
         return low, high
 
     def bound(self, s: int) -> float:
-        """A number that Λ(M, s) does not exceed: the smallest of Gershgorin's and the spectral one."""
-        bounds = [self._gershgorin(s)]
+        """A number that Λ(M, s) does not exceed: the smallest of three, each the best one somewhere."""
+        bounds = [self._discs(s)]
         if self.eigen is not None:
-            bounds.append(self._spectral(s))
-        return min(bounds) + self.noise
+            bounds += [self._spectral(s), self._discs_of_square(s)]
+        return float(min(bounds) + self.noise)
 
-    def _gershgorin(self, s: int) -> float:
-        """max_i M_ii + the s-1 largest |M_ij|, j ≠ i; for M, and for D⁻¹MD with D² = diag |M|."""
+    def _discs(self, s: int) -> float:
+        """Gershgorin: max_i M_ii + the s-1 largest |M_ij|, j ≠ i; for M, and for D⁻¹MD with D² = diag |M|."""
         off, scale = self._off_diagonal, np.sqrt(np.abs(self._diagonal))
         best = float((self._diagonal + _largest(off, s - 1)).max())
-        if scale.min(initial=1.0) > 0:
+        if scale.min() > 0:
             best = min(best, float((self._diagonal + _largest(off * scale / scale[:, None], s - 1)).max()))
         return best
+
+    @cached_property
+    def _square(self) -> tuple[float, Blocks]:
+        """c = λ_min(M), and (M - cI)²."""
+        assert self.eigen is not None
+        c = float(self.eigen.values[0])
+        shifted = self.M - c * np.eye(self.d)
+        rounding = 2 * np.finfo(float).eps * (self.d + 10) * float(np.abs(shifted).sum(axis=1).max()) ** 2
+        return c, Blocks(shifted @ shifted, rounding)
+
+    def _discs_of_square(self, s: int) -> float:
+        """c + sqrt of Gershgorin's bound for N², N = M - cI ⪰ 0, because (N_SS)² ⪯ (N²)_SS."""
+        c, square = self._square
+        return c + math.sqrt(max(0.0, square._discs(s) + square.noise))
 
     def _spectral(self, s: int) -> float:
         """min over t of t + the s largest entries of diag (M - tI)₊, because M ⪯ tI + (M - tI)₊.
@@ -132,20 +148,20 @@ class Blocks:
             low, high = (low, right) if at_left < at_right else (left, high)
         return best
 
-    def found(self, s: int, n_starts: int = 8, rng: int = 0) -> float:
+    def found(self, s: int) -> float:
         """λ_max of the best block that a search from several supports ends at, so at most Λ(M, s).
 
         Starts: the entries of the leading eigenvector, the rows with the largest discs, and random supports.
         """
-        starts = []
+        starts, n_starts = [], 2 if s > _LARGE_BLOCK else 8
         if self.eigen is not None:
             starts.append(np.abs(self.eigen.vectors[:, -1]))
         discs = self._diagonal + _largest(self._off_diagonal, s - 1)
-        for i in np.argsort(-discs)[: max(1, n_starts // 2)]:
+        for i in np.argsort(-discs)[: n_starts // 2]:
             row = self._off_diagonal[i].copy()
             row[i] = math.inf
             starts.append(row)
-        generator = np.random.default_rng(rng)
+        generator = np.random.default_rng(0)  # same data, same answer
         while len(starts) < n_starts:
             starts.append(generator.random(self.d))
         return max(self._ascend(np.argsort(-start, kind="stable")[:s]) for start in starts)
@@ -156,7 +172,7 @@ class Blocks:
         With x that eigenvector and θ its value, adding j gives at least the larger eigenvalue of
         [[θ, c], [c, M_jj]], c = xᵀM_Sj.
         """
-        steps = int(min(200, max(1, 2e9 // S.size**3)))
+        steps = int(min(200, max(1, 1e9 // S.size**3)))
         theta, x = self._leading(S)
         for _ in range(steps if S.size < self.d else 0):
             cross, half = x @ self.M[S], 0.5 * (theta - self._diagonal)
@@ -180,6 +196,5 @@ def _largest(rows: np.ndarray, m: int) -> np.ndarray:
     if m <= 0:
         return np.zeros(rows.shape[0])
     if m >= rows.shape[1]:
-        return rows.sum(axis=1)
-    total: np.ndarray = np.partition(rows, rows.shape[1] - m, axis=1)[:, rows.shape[1] - m :].sum(axis=1)
-    return total
+        return np.asarray(rows.sum(axis=1))
+    return np.asarray(np.partition(rows, rows.shape[1] - m, axis=1)[:, rows.shape[1] - m :].sum(axis=1))

@@ -67,7 +67,7 @@ class RestrictedConstants:
 
     @cached_property
     def estimate(self) -> Estimate | None:
-        """What a search over supports found, the other side of each bound: L_s and L'_s are at least this, ν_s at most.
+        """The other side of each bound, from a search over supports: L_s and L'_s are at least this, ν_s at most.
 
         None where the Hessian is not known or too large.
         """
@@ -75,12 +75,11 @@ class RestrictedConstants:
 
     def __repr__(self) -> str:
         lines = [f"restricted constants at s={self.s}"]
-        found = self.estimate
         for name, title in _TITLES.items():
             constant: Constant = getattr(self, name)
-            text = f"  {title:<28}{constant.value:<12.6g} {constant.source}"
-            if found is not None and constant.source == "bound":
-                text += f"; a search over supports found {getattr(found, name).value:.6g}"
+            text = f"  {title:<31}{constant.value:<10.6g} {constant.source}"
+            if constant.source != "exact" and self.estimate is not None:
+                text += f"; a search over supports found {getattr(self.estimate, name).value:.6g}"
             lines.append(text)
         return "\n".join(lines)
 
@@ -238,7 +237,7 @@ def _hessian(risk: Risk) -> tuple[np.ndarray, float, bool] | None:
     share = np.asarray(to_host(risk.share) if np.ndim(risk.share) else risk.share, dtype=np.float64)
     gram, mean = risk.design.moments(np.broadcast_to(share, n))
     noise = 2 * eps * (n + p + 10) * risk._curvature * float(np.trace(gram))
-    H = risk._curvature * (gram - np.outer(mean, mean) if risk.fit_intercept else gram)
+    H: np.ndarray = risk._curvature * (gram - np.outer(mean, mean) if risk.fit_intercept else gram)
     if isinstance(risk, Multinomial):
         c = risk.n_outputs  # ∇² ⪯ ½(I - 11ᵀ/c) ⊗ XᵀX/n (Böhning 1992); the ½ is the curvature
         H = np.kron(np.eye(c) - 1.0 / c, H)

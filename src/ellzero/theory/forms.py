@@ -1,0 +1,177 @@
+"""Three forms of a theorem: as the paper states it, sharper, and as far as the proof reaches.
+
+    form      k needed (IHT-2SP)             factor of R(w̄)    1 - ω
+    paper     4(1-ρ)²κ²k̄/ρ², ρ <= 1/2        1 + 2ρ            (1-ρ)/κ
+    sharp     max(4κ², 1/ρ²)k̄                1/(1-ρ)           1/(2κ)
+    widest    any k > κ²k̄                    1/(1-√β)          (1-κ√β)/κ          β = k̄/k
+
+All rest on one inequality: for every ρ >= √β and D_t = ||w_t - w̄||²,
+
+    (1-ρ)R(w_t) + ρR(v_t) <= R(w̄) + (L-ν)/2 · D_{t-1} - L/2 · (1-√β) · D_t.
+
+While the left side exceeds R(w̄) + ε, D_t <= (1-1/κ)/(1-√β) · D_{t-1}; this contracts as soon as √β < 1/κ, and
+(1-1/κ)/(1-√β) <= 1 - (1-κ√β)/κ. Hence T = ⌈κ/(1-κ√β) · log₊((L-ν)Δ/(2ε(1-ρ)))⌉ + 1 with ρ = √β. At k = 4κ²k̄ it is
+the sharp form. IHT is the case ρ = 0. Stochastic and zeroth-order methods have the first two forms alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Literal, NamedTuple
+
+from .._validation import check_count, check_k, check_number
+from .parameters import THEOREMS, Prescription, condition_number, prescribe, sparsity_covered, sparsity_required
+
+Form = Literal["paper", "sharp", "widest"]
+_ROUNDING = 1e-12
+
+
+def forms_of(theorem: str, rho: float) -> list[Form]:
+    """The forms that apply for this ρ, the paper's first where it does."""
+    if not theorem.endswith("-2SP"):
+        return ["paper", "widest"] if theorem == "IHT" else ["paper"]
+    forms: list[Form] = ["paper", "sharp"] if rho <= 0.5 else ["sharp"]
+    return [*forms, "widest"] if theorem == "IHT-2SP" else forms
+
+
+def prescribe_form(
+    form: Form,
+    theorem: str,
+    L: float,
+    nu: float,
+    *,
+    k: int,
+    k_bar: int,
+    rho: float = 0.5,
+    alpha: float = 2.0,
+    B: float | None = None,
+    d: int | None = None,
+    s2: int | None = None,
+) -> Prescription:
+    """What a theorem prescribes in one of its forms; see `parameters.prescribe`.
+
+    In the forms "sharp" and "widest" the ρ of the result is √(k̄/k), the best one, where k suffices for the ρ
+    that is asked for; `k_required` and `k_bar_max` are those of the ρ asked for.
+    """
+    given = {"k": k, "k_bar": k_bar, "alpha": alpha, "B": B, "d": d, "s2": s2}
+    constrained = theorem.endswith("-2SP")
+    asked = prescribe(theorem, L, nu, rho=rho, sharp=form != "paper" and constrained, **given)  # type: ignore[arg-type]
+    if form == "paper":
+        return asked
+    root = math.sqrt(k_bar / k)
+    if form == "sharp":
+        covered = asked.k_required is not None and asked.k_required <= k
+        best = prescribe(theorem, L, nu, rho=root if covered else rho, sharp=True, **given)  # type: ignore[arg-type]
+        return replace(best, k_ratio=asked.k_ratio, k_required=asked.k_required, k_bar_max=asked.k_bar_max)
+    kappa, used = asked.kappa, root if constrained and root < 1 else 0.0
+    gap = max(0.0, (1 - kappa * root) / kappa)
+    return replace(
+        asked,
+        rho=used,
+        k_ratio=kappa**2,
+        k_required=sparsity_needed("widest", kappa**2, k_bar),
+        k_bar_max=max(0, math.ceil(k / kappa**2 * (1 - _ROUNDING)) - 1),
+        gap=gap,
+        omega=1 - gap,
+        factor=1 / (1 - used),
+        prefactor=max(0.0, L - nu) / 2 / (1 - used),
+    )
+
+
+def sparsity_needed(form: Form, ratio: float, k_bar: int) -> int:
+    """min {k : k >= ratio·k̄}, in the widest form min {k : k > ratio·k̄}."""
+    if form == "widest":
+        return math.floor(ratio * k_bar * (1 + _ROUNDING)) + 1
+    return sparsity_required(ratio, k_bar)
+
+
+class TradeOff(NamedTuple):
+    """One point of the frontier: with this k̄ the best ρ, the factor of R(w̄), and the bound on R."""
+
+    k_bar: int
+    rho: float
+    factor: float
+    bound: float  #: factor·R(w̄), or R(w̄) + ρ/(1-ρ)·(R(w̄) - m); NaN where R(w̄) is not given
+
+
+def tradeoff(
+    kappa: float,
+    k: int,
+    *,
+    method: str = "IHT-2SP",
+    form: Form = "sharp",
+    alpha: float = 2.0,
+    values: Callable[[int], float] | Sequence[float] | None = None,
+    lower_bound: float = 0.0,
+) -> list[TradeOff]:
+    """For every k̄ that k covers, the smallest ρ: R of the best iterate is at most factor·R(w̄) + ε, w̄ k̄-sparse in Γ.
+
+    A small k̄ has a small ρ, and a w̄ that is far from good; a large k̄ the other way round. The smallest `bound`
+    is what the theorem has to say about k.
+
+    Parameters
+    ----------
+    kappa : float
+        κ = L/ν.
+    k : int
+    method : {"IHT-2SP", "HSG-HT-2SP", "HZO-HT-2SP"}
+    form : {"paper", "sharp", "widest"}
+        See this module; "widest" for IHT-2SP alone.
+    alpha : float
+        That of the stochastic and zeroth-order methods.
+    values : function or sequence, optional
+        k̄ ↦ R(w̄), the optimal value over k̄-sparse members of Γ, or an upper bound of it; a sequence starts at k̄ = 1
+        and ends the frontier.
+    lower_bound : float
+        m <= R on k-sparse vectors, inside Γ or not. The paper's form takes m = 0.
+
+    Examples
+    --------
+    >>> from ellzero.theory import tradeoff
+    >>> [(p.k_bar, round(p.factor, 3)) for p in tradeoff(kappa=2, k=48, form="paper")]
+    [(1, 1.732), (2, 1.899), (3, 2.0)]
+    >>> [(p.k_bar, round(p.factor, 3)) for p in tradeoff(kappa=2, k=48)]
+    [(1, 1.169), (2, 1.257), (3, 1.333)]
+    """
+    if method not in THEOREMS or not method.endswith("-2SP"):
+        raise ValueError(f"method must be IHT-2SP, HSG-HT-2SP or HZO-HT-2SP (only Γ costs a factor), got {method!r}")
+    if form not in forms_of(method, 0.5):
+        raise ValueError(f"form must be one of {', '.join(forms_of(method, 0.5))} for {method}, got form={form!r}")
+    kappa = check_number(kappa, "kappa", low=1.0, high=math.inf, open_high=True)
+    k = check_count(k, "k")
+    alpha = prescribe(method, 1.0, 1.0, alpha=alpha).alpha
+    hardest = THEOREMS[method.removesuffix("-2SP")].ratio(0.0) * (alpha * kappa) ** 2  # k/k̄ at which ρ = 1/2, or √β
+    most = math.ceil(k / kappa**2 * (1 - _ROUNDING)) - 1 if form == "widest" else sparsity_covered(hardest, k)
+    if form == "paper" and method != "IHT-2SP":
+        most = sparsity_covered(4 * hardest, k)
+    if isinstance(values, Sequence):
+        most = min(most, len(values))
+    points = []
+    for k_bar in range(1, most + 1):
+        x = math.sqrt(hardest * k_bar / k)  # the paper: x <= ρ/(1-ρ) for IHT-2SP, x <= ρ for the others
+        rho = math.sqrt(k_bar / k)
+        if form == "paper":
+            rho = min(0.5, x / (1 + x) if method == "IHT-2SP" else x)
+        factor = 1 + 2 * rho if form == "paper" else 1 / (1 - rho)
+        risk = math.nan
+        if values is not None:
+            risk = float(values(k_bar) if callable(values) else values[k_bar - 1])
+        shifted = form != "paper" or lower_bound != 0
+        bound = risk + rho / (1 - rho) * (risk - lower_bound) if shifted else factor * risk
+        points.append(TradeOff(k_bar, rho, factor, bound))
+    return points
+
+
+def check_forms(theorem: str, k: int, k_bar: int, rho: float) -> tuple[int, int, float]:
+    """k, k̄ and ρ as the theorems take them."""
+    k, k_bar = check_k(k), check_count(k_bar, "k_bar")
+    if k_bar > k:
+        raise ValueError(f"k_bar must be at most k={k}, got k_bar={k_bar}; raise k or compare with a sparser w̄")
+    if theorem.endswith("-2SP"):
+        rho = check_number(rho, "rho", low=0, high=1, open_low=True, open_high=True)
+    return k, k_bar, rho
+
+
+__all__ = ["Form", "TradeOff", "condition_number", "forms_of", "prescribe_form", "sparsity_needed", "tradeoff"]
