@@ -173,10 +173,9 @@ def test_t_of_iht_makes_the_worst_recursion_good_enough(kappa, scale, rho, epsil
     for name in ("IHT", "IHT-2SP"):
         r = 0.0 if name == "IHT" else rho
         p = prescribe(name, L, nu, rho=rho, sharp=sharp)
-        if name == "IHT" or sharp:
-            worst = worst_distance_factor(kappa, 1 / p.k_ratio)
-        else:  # (L-ν)D_{t-1} >= (L-ρν)D_t, the ρ-mean of the bounds on v_t and w_t
-            worst = (L - nu) / (L - rho * nu)
+        # with Γ: (L-ν)D_{t-1} >= (L-ρν)D_t, the ρ-mean of the bounds on v_t and w_t
+        without_gamma = name == "IHT" or sharp
+        worst = worst_distance_factor(kappa, 1 / p.k_ratio) if without_gamma else (L - nu) / (L - rho * nu)
         assert worst <= p.omega * (1 + 1e-12)
         steps = p.n_iter(epsilon, delta)
         distance = delta

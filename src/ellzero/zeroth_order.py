@@ -145,13 +145,12 @@ class DirectionalGradients:
     def _blocks(self, t: int, q: int) -> Any:
         return blocks(self.entropy, t, q, self.risk.n_features, self.s2)
 
-    def _slopes(self, point: Point, directions: Directions, base: float) -> np.ndarray:
+    def _slopes(self, point: Point, directions: Directions, base: float) -> Any:
         """The difference quotients along the directions."""
         self.counts.n_values += len(directions) * self.risk.calls_per_value
         ahead = self.risk.values_along(point, directions, self.mu)
         if not self.central:
-            slopes: np.ndarray = (ahead - base) / self.mu
-            return slopes
+            return (ahead - base) / self.mu
         self.counts.n_values += len(directions) * self.risk.calls_per_value
         return (ahead - self.risk.values_along(point, directions, -self.mu)) / (2 * self.mu)
 
