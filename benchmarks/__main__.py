@@ -1,10 +1,14 @@
-"""Run every benchmark, or those named on the command line."""
+"""Run every benchmark, or those named on the command line; options after one name go to that benchmark."""
 
 import importlib
+import itertools
 import sys
 
-ALL = ["foundations"]
+ALL = ["foundations", "growth", "peers"]
 
-for name in sys.argv[1:] or ALL:
+names = list(itertools.takewhile(lambda argument: not argument.startswith("-"), sys.argv[1:]))
+options = sys.argv[1 + len(names) :]
+for name in names or ALL:
     print(f"== {name}", flush=True)
-    importlib.import_module(f"benchmarks.{name}").main()
+    main = importlib.import_module(f"benchmarks.{name}").main
+    main(options) if options else main()

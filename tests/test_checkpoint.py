@@ -161,7 +161,7 @@ class TestInProcess:
 
     def test_the_file_holds_no_pickle_and_is_replaced_atomically(self, problem, tmp_path):
         path = tmp_path / "run.npz"
-        ez.minimize(problem, 3, max_iter=5, checkpoint=path)
+        ez.minimize(problem, 3, method="IHT", max_iter=5, checkpoint=path)
         with np.load(path, allow_pickle=False) as file:
             facts = json.loads(file["facts"].tobytes().decode())
             assert all(file[name].dtype != object for name in file.files)

@@ -201,7 +201,7 @@ class TestStopping:
             if len(seen) == 4:
                 raise StopIteration
 
-        result = ez.minimize(problem[0], 3, callback=callback)
+        result = ez.minimize(problem[0], 3, method="IHT", callback=callback)
         assert result.status is Status.CALLBACK
         assert [nit for nit, _, _ in seen] == [1, 2, 3, 4]
         assert all(status is Status.RUNNING for _, _, status in seen)
@@ -261,12 +261,12 @@ class TestCounting:
             _ = history.loss
 
     def test_monitor_seldom(self, problem):
-        seldom = ez.minimize(problem[0], 3, max_iter=10, tol=0, monitor=4)
+        seldom = ez.minimize(problem[0], 3, method="IHT", max_iter=10, tol=0, monitor=4)
         assert seldom.n_monitor == 1 + 2 + 1
         np.testing.assert_array_equal(np.flatnonzero(~np.isnan(seldom.history.fun)), [0, 4, 8])
-        last = ez.minimize(problem[0], 3, max_iter=10, tol=0, monitor="final")
+        last = ez.minimize(problem[0], 3, method="IHT", max_iter=10, tol=0, monitor="final")
         assert last.n_monitor == 1
-        every = ez.minimize(problem[0], 3, max_iter=10, tol=0)
+        every = ez.minimize(problem[0], 3, method="IHT", max_iter=10, tol=0)
         assert last.fun == pytest.approx(every.history.fun[-1])
 
     def test_an_iteration_is_one_product_each_way(self):
@@ -336,9 +336,9 @@ class TestPromise:
         ({"monitor": "never"}, ValueError, "monitor must be"),
         ({"monitor": 0}, ValueError, "monitor must be at least 1"),
         ({"method": ez.preset("IHT", step=-1)}, ValueError, "step must lie in"),
-        ({"method": ez.preset("IHT", step="2/L")}, ValueError, 'step must be a positive number, "1/L" or "search"'),
+        ({"method": ez.preset("IHT", step="2/L")}, ValueError, 'step must be a positive number or one of 1/L, adaptive'),
         (
-            {"risk": ez.risks.Poisson(np.eye(2), np.ones(2))},
+            {"risk": ez.risks.Poisson(np.eye(2), np.ones(2)), "method": "IHT"},
             ValueError,
             "needs a finite positive smoothness.*step=0.1",
         ),

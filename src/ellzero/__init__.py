@@ -9,6 +9,7 @@ from . import risks, schedules, sets
 from .loop import minimize
 from .methods import Method, preset
 from .oracles import FullGradient, MiniBatch, VarianceReduced, ZerothOrder, estimate_variance
+from .path import Path, minimize_path
 from .projections import euclidean_projection, hard_threshold, restricted, two_step_projection
 from .result import History, Result, Status
 
@@ -18,6 +19,7 @@ __all__ = [
     "History",
     "Method",
     "MiniBatch",
+    "Path",
     "Result",
     "Status",
     "VarianceReduced",
@@ -25,8 +27,10 @@ __all__ = [
     "datasets",
     "estimate_variance",
     "euclidean_projection",
+    "guarantee",
     "hard_threshold",
     "minimize",
+    "minimize_path",
     "preset",
     "restricted",
     "risks",
@@ -39,13 +43,16 @@ __all__ = [
 
 # loaded when first used, so that `import ellzero` stays as cheap as numpy
 _LAZY = {"datasets", "plot", "testing", "theory"}
+_LAZY_NAMES = {"guarantee": "theory.guarantees"}
 
 
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
         return import_module(f".{name}", __name__)
+    if name in _LAZY_NAMES:
+        return getattr(import_module(f".{_LAZY_NAMES[name]}", __name__), name)
     raise AttributeError(f"module 'ellzero' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY})
+    return sorted({*globals(), *_LAZY, *_LAZY_NAMES})

@@ -16,6 +16,7 @@ import numpy as np
 from ._arrays import Array, index_like, norm, to_host
 from ._checkpoint import Journal, load, save
 from ._validation import check_indices
+from .finish import SwapSearch
 from .methods import Method
 from .oracles import Gradients, MiniBatch, VarianceReduced
 from .projections import NotFinite, Projector, projector
@@ -24,7 +25,7 @@ from .risks._intercept import ExplicitIntercept
 from .risks._linear import LinearModel
 from .risks.base import Point, Risk
 from .risks.blackbox import BlackBox, Session
-from .sets import ConstraintSet, GroupWise
+from .sets import ConstraintSet, Everywhere, GroupWise
 from .sets.base import default_tolerance
 from .steps import Step, bind_step
 
@@ -72,7 +73,10 @@ class Run:
             self.kind = "two-step" if problem.gamma.preserves_support else "restricted"
         self.plain = self._projector(self.kind)
         self.project = self.plain if self.kind == "convex" else self._counted(self.plain)
-        self.step: Step = bind_step(self.method.step, self.risk, self.counts)
+        threshold = None
+        if self.kind == "two-step" and not isinstance(self.problem.gamma, Everywhere):
+            threshold = self._projector("sparse")
+        self.step: Step = bind_step(self.method.step, self.risk, self.counts, self.problem.gamma, threshold)
         self.oracle: Gradients = self.method.oracle.bind(self.risk, self.counts, self.entropy)
         self.point = self.best = self.risk.at(*self._start(x0))
         self.candidates: list[Point] = []
@@ -191,7 +195,11 @@ class Run:
             means = np.nanmean(self.risk.evaluate(repeated, essential=True).reshape(-1, r), axis=1)
             self.best = self.candidates[int(np.argmin(means))]
             self.best._value = float(means.min())
-        if self.method.finish is not None:
+        if self.method.finish == "swap":
+            search = SwapSearch(self.risk, self.problem.gamma, self.problem.k, self.problem.kept)
+            self.best = search.improve(self.best)
+            self.counts.n_gradients += search.n_products * self.risk.n_terms
+        elif self.method.finish is not None:
             self.counts.n_thresholds += 1
             self.best = self.risk.at(*self._projector(self.method.finish)(self.best.w))
             self.counts.monitored_value(self.best)
@@ -216,9 +224,11 @@ class Run:
             n_values=counts.n_values,
             n_thresholds=counts.n_thresholds,
             n_monitor=counts.n_monitor,
-            projection=self.kind if self.method.finish is None else f"{self.kind}, {self.method.finish} at the end",
+            projection=self.kind
+            if self.method.finish in (None, "swap")
+            else f"{self.kind}, {self.method.finish} at the end",
             method=self.method.name,
-            largest_L=1 / self.step.size,
+            largest_L=getattr(self.step, "largest_L", 1 / self.step.size),
             failures=tuple(self.session.failures) if self.session else (),
         )
 

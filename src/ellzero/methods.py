@@ -51,8 +51,8 @@ class Method:
     def __post_init__(self) -> None:
         if self.projection not in ("auto", *PROJECTIONS):
             raise ValueError(f"projection must be auto or one of {', '.join(PROJECTIONS)}, got {self.projection!r}")
-        if self.finish not in (None, "two-step", "restricted"):
-            raise ValueError(f"finish must be None, 'two-step' or 'restricted', got {self.finish!r}")
+        if self.finish not in (None, "swap", "two-step", "restricted"):
+            raise ValueError(f"finish must be None, 'swap', 'two-step' or 'restricted', got {self.finish!r}")
         if self.projection in ("sparse", "convex") and self.finish is None and self.constrained:
             raise ValueError(
                 f"projection={self.projection!r} keeps only one of the two constraints, so it needs a finish: "
@@ -82,7 +82,7 @@ class Auto(Method):
         from .risks.blackbox import BlackBox
 
         if not isinstance(risk, BlackBox):
-            return self
+            return Method(step="pursuit", projection=self.projection, finish="swap", name="auto")
         oracle = ZerothOrder(n_directions=GrowWhenStuck(max(10, 2 * k), max(1000, 4 * risk.n_features)), mu=self.mu)
         return Method(oracle=oracle, step="search", projection=self.projection, name="auto (zeroth-order)")
 

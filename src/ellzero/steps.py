@@ -6,11 +6,17 @@ import math
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from ._arrays import Array, norm
+import numpy as np
+
+from ._arrays import Array, finfo_eps, index_like, norm, scatter, to_host
 from ._validation import check_positive
+from .finish import refit
 from .projections import Projector
 from .result import Counts
 from .risks.base import Point, Risk
+from .sets import ConstraintSet
+
+STEPS = ("1/L", "adaptive", "pursuit", "search")
 
 
 class Step(Protocol):
@@ -76,14 +82,113 @@ class SearchedStep:
         return self.counts.left - self.counts.reserve >= point.risk.calls_per_value
 
 
-def bind_step(step: Any, risk: Risk, counts: Counts) -> Step:
-    """The step rule of one run, from a number, "1/L" or "search"."""
+@dataclass
+class AdaptiveStep:
+    """η_t = 1/L_t with the smallest L_t tried at which the proof of IHT-2SP goes through.
+
+    L_t is halved after a success, then doubled until
+
+        R(x) <= R(w_{t-1}) + <∇R(w_{t-1}), x - w_{t-1}> + (L_t/2)||x - w_{t-1}||²
+
+    holds at x = w_t and, for the two-step projection, at x = v_t = H_k(w_{t-1} - ηg); then the theorem holds with
+    the largest L_t in place of L (`largest_L` in the result). A rejected try costs a product with k columns.
+
+    Attributes
+    ----------
+    threshold : Projector, optional
+        H_k alone, where Γ makes v_t differ from w_t.
+    """
+
+    counts: Counts
+    threshold: Projector | None = None
+    size: float = math.nan
+    largest_L: float = 0.0
+
+    def advance(self, point: Point, gradient: Array, project: Projector) -> Point:
+        """The next point."""
+        L = _first_curvature(point, gradient, project) if math.isnan(self.size) else 0.5 / self.size
+        for _ in range(200):
+            v = point.w - gradient / L
+            following = point.risk.at(*project(v))
+            if self._smooth_enough(point, gradient, following, L) and (
+                self.threshold is None or self._smooth_enough(point, gradient, point.risk.at(*self.threshold(v)), L)
+            ):
+                break
+            L *= 2.0
+        self.size, self.largest_L = 1 / L, max(self.largest_L, L)
+        return following
+
+    def _smooth_enough(self, point: Point, gradient: Array, x: Point, L: float) -> bool:
+        move, value = x.w - point.w, self.counts.base_value(point)
+        bound = value + float(gradient @ move) + 0.5 * L * float(move @ move)
+        return self.counts.base_value(x) <= bound + 4 * finfo_eps(move) * abs(value)
+
+
+@dataclass
+class PursuitStep:
+    """A projected gradient step for the support, then the best values on it (hard thresholding pursuit).
+
+    The step size is halved until the refitted point is better, which costs no look at more than k columns, and
+    doubled after a success. When no size leads to a better support, the point stays: the search has settled.
+    """
+
+    counts: Counts
+    gamma: ConstraintSet
+    size: float = math.nan
+    tries: int = 12
+
+    def advance(self, point: Point, gradient: Array, project: Projector) -> Point:
+        """The next point, or the same one."""
+        if math.isnan(self.size):
+            self.size = 4.0 / _first_curvature(point, gradient, project)
+        # values that were refitted are the best on their support, others may still be improved there
+        own = to_host(point.support) if point.visits and point.support is not None else None
+        tried = own
+        for _ in range(self.tries):
+            w, support = project(point.w - self.size * gradient)
+            chosen = to_host(support)
+            if own is not None and np.array_equal(chosen, own):
+                return point  # smaller steps change the support even less
+            if tried is None or not np.array_equal(chosen, tried):
+                trial = refit(point.risk, self.gamma, chosen, w)
+                value = self.counts.base_value(point)
+                if self.counts.base_value(trial) < value - 1e-12 * abs(value):
+                    self.size *= 2.0
+                    trial.visits = 1
+                    return trial
+            tried, self.size = chosen, 0.5 * self.size
+        return point
+
+
+def _first_curvature(point: Point, gradient: Array, project: Projector) -> float:
+    """The curvature of R along the largest entries of the gradient: where the search for L begins."""
+    _, support = project(point.w - gradient)
+    values = gradient if support is None else gradient[support]
+    length = norm(values)
+    if length == 0:
+        return 1.0
+    along = gradient if support is None else scatter(values, support, gradient.shape[0])
+    h = 1e-3 * (norm(point.w) or abs(point.value) / length or 1.0) / length
+    near = None
+    if support is not None and point.support is not None:
+        near = index_like(np.union1d(to_host(support), to_host(point.support)), along)
+    there = point.risk.at(point.w - h * along, near)
+    bend = 2 * (there.value - point.value + h * length**2) / (h * length) ** 2
+    return bend if 0 < bend < math.inf else 1.0
+
+
+def bind_step(step: Any, risk: Risk, counts: Counts, gamma: ConstraintSet, threshold: Projector | None) -> Step:
+    """The step rule of one run, from a number or a name."""
     if not isinstance(step, str):
         return ConstantStep(check_positive(step, "step"))
     if step == "search":
         return SearchedStep(counts)
+    if step == "adaptive":
+        return AdaptiveStep(counts, threshold)
+    if step == "pursuit":
+        return PursuitStep(counts, gamma)
     if step != "1/L":
-        raise ValueError(f'step must be a positive number, "1/L" or "search", got {step!r}')
+        raise ValueError(f"step must be a positive number or one of {', '.join(STEPS)}, got {step!r}")
     L = risk.smoothness.value
     if not 0 < L < math.inf:
         raise ValueError(

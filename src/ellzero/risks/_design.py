@@ -72,6 +72,10 @@ class Design(ABC):
     def moments(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """XᵀΩX and Xᵀω with Ω = diag(ω), on the host and in double precision whatever X is."""
 
+    def square_sums(self, weights: np.ndarray) -> np.ndarray:
+        """Σ_i ω_i X_ij² for every column j, on the host and in double precision."""
+        raise NotImplementedError
+
     def asarray(self, values: Any) -> Array:
         """Values in the library, dtype and device of X."""
         return like(values, self.reference)
@@ -133,6 +137,16 @@ class Dense(Design):
             gram += to_host(scaled.T @ scaled)
             mean += to_host(scaled.T @ root)
         return gram, mean
+
+    def square_sums(self, weights: np.ndarray) -> np.ndarray:
+        n, p = self.shape
+        total, step = np.zeros(p), max(1, 2**17 // p)  # few enough rows that their squares stay in the cache
+        squares = np.empty((step, p))
+        for start in range(0, n, step):
+            block = to_host(in_double(self.X[start : start + step, :]))
+            np.multiply(block, block, out=squares[: len(block)])
+            total += weights[start : start + step] @ squares[: len(block)]
+        return total
 
 
 class ConvertedMap(Dense):
@@ -212,6 +226,12 @@ class Sparse(Design):
         root = np.sqrt(weights)
         scaled = diags_array(root) @ self.X.astype(np.float64)
         return (scaled.T @ scaled).toarray(), scaled.T @ root
+
+    def square_sums(self, weights: np.ndarray) -> np.ndarray:
+        X = self.X
+        squared = type(X)((np.square(X.data, dtype=np.float64), X.indices, X.indptr), shape=X.shape)
+        squares: np.ndarray = squared.T @ weights
+        return squares
 
 
 class Operator(Design):

@@ -13,6 +13,7 @@ import numpy as np
 from .._arrays import Array, finfo_eps, is_array, namespace, to_host
 from .._directions import Directions
 from .._validation import check_finite, check_indices, check_nonnegative, check_vector
+from ._curvature import LinearCurvature
 from ._design import Design, as_design, take
 from ._spectrum import extreme_eigenvalues
 from .base import Constant, Point, Risk, no_longer_exact
@@ -186,6 +187,13 @@ class LinearModel(Risk):
     def strong_convexity(self) -> Constant:
         """The ridge: the loss itself may be flat."""
         return Constant(self.ridge, "bound")
+
+    def curvature(self, point: Point) -> LinearCurvature | None:
+        """The quadratic model at a point, where columns of X can be read."""
+        if not self.design.explicit or self.n_outputs > 1:
+            return None
+        weights = to_host(0.5 * self.share * self._bend(point.state, self.y)).astype(float)
+        return LinearCurvature(self, weights, exact=False)
 
     def restrict(self, support: Any) -> Risk:
         """The same model on the columns of the support."""

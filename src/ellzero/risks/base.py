@@ -157,6 +157,10 @@ class Risk(ABC):
         """ν with ∇²R ⪰ ν·I everywhere."""
         return Constant(0.0 if self.convex else -math.inf, "bound")
 
+    def curvature(self, point: Point) -> Any:
+        """½∇²R at a point, known by its columns and its diagonal; None where these are not to be had."""
+        return None
+
     def restrict(self, support: Any) -> Risk:
         """The risk of the coordinates in the support alone, all others zero: what a refit minimises."""
         return Restricted(self, check_indices(support, self.n_features, "support"))

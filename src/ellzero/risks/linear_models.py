@@ -9,8 +9,9 @@ import numpy as np
 
 from .._arrays import Array, to_host
 from .._validation import check_positive
+from ._curvature import LinearCurvature
 from ._linear import LinearModel, check_labels
-from .base import Constant
+from .base import Constant, Point
 
 
 class LeastSquares(LinearModel):
@@ -57,6 +58,13 @@ class LeastSquares(LinearModel):
 
     def _best_intercept(self, z: Array) -> float:
         return self._mean(self.y - z)
+
+    def curvature(self, point: Point) -> LinearCurvature | None:
+        """R itself, where columns of X can be read."""
+        if not self.design.explicit:
+            return None
+        weights = self.share if isinstance(self.share, float) else to_host(self.share).astype(float)
+        return LinearCurvature(self, weights, exact=True)
 
     @property
     def smoothness(self) -> Constant:
@@ -246,6 +254,10 @@ class Poisson(LinearModel):
 
     def _slope(self, z: Array, y: Array) -> Array:
         return self._xp.exp(z) - y
+
+    def _bend(self, z: Array, y: Array) -> Array:
+        with np.errstate(over="ignore"):
+            return self._xp.exp(z)
 
     def _mean_loss(self, z: Array) -> float:
         with np.errstate(over="ignore", invalid="ignore"):

@@ -11,9 +11,10 @@ import numpy as np
 
 from .._arrays import Array, finfo_eps, norm, to_host
 from .._validation import check_indices, check_vector
+from ._curvature import MatrixCurvature
 from ._design import Dense, Sparse, as_design, in_double, row_blocks, take
 from ._spectrum import LARGEST_GRAM
-from .base import Constant, Risk
+from .base import Constant, Point, Risk
 
 
 class Quadratic(Risk):
@@ -72,6 +73,10 @@ class Quadratic(Risk):
     @property
     def _matrix(self) -> np.ndarray:
         return to_host(self.design.dense()).astype(np.float64, copy=False)
+
+    def curvature(self, point: Point) -> MatrixCurvature:
+        """R itself."""
+        return MatrixCurvature(self._matrix)
 
     @cached_property
     def convex(self) -> bool:  # type: ignore[override]

@@ -64,7 +64,7 @@ class Candidates:
             inside = kept[block.index] & block.real
             score[inside] = np.inf
             held = inside.sum(axis=1)
-            cap, required = cap + int(held.max()), np.maximum(required, held)
+            cap, required = cap, np.maximum(required, held)
         if cap < score.shape[1]:
             chosen = _top_columns(score, cap)
             values, score = (np.take_along_axis(a, chosen, axis=1) for a in (values, score))
@@ -193,9 +193,8 @@ def _table(
 def dynamic_programme(tables: Sequence[np.ndarray], k: int) -> list[int]:
     """argmax Σ_g v_g(j_g) over Σ_g j_g <= k for any tables v_g(0), v_g(1), ...; -inf marks what is impossible."""
     best, choices = np.zeros(k + 1), []
-    for table in tables:
-        j = np.arange(table.size)
-        before = np.arange(k + 1)[:, None] - j  # entries left for the groups before
+    for table in (table[: k + 1] for table in tables):
+        before = np.arange(k + 1)[:, None] - np.arange(table.size)  # entries left for the groups before
         total = np.where(before >= 0, best[before], -np.inf)
         with np.errstate(invalid="ignore"):  # -inf + inf
             total = np.where((total == -np.inf) | (table == -np.inf), -np.inf, total + table)

@@ -1,5 +1,62 @@
-"""What is promised before a run: the theorems' premises, parameters and bounds."""
+"""What is promised before a run: the theorems' parameters, premises and bounds, and the constants they need."""
 
-from .constants import RestrictedConstants, restricted_constants
+from __future__ import annotations
 
-__all__ = ["RestrictedConstants", "restricted_constants"]
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ._premises import Premise
+    from .constants import RestrictedConstants, restricted_constants
+    from .extents import largest_norm, variance_bound
+    from .forms import TradeOff, tradeoff
+    from .guarantees import Guarantee, guarantee
+    from .parameters import THEOREMS, Prescription, prescribe
+    from .sampling import SampleComplexity, sample_complexity
+
+__all__ = [
+    "THEOREMS",
+    "Guarantee",
+    "Premise",
+    "Prescription",
+    "RestrictedConstants",
+    "SampleComplexity",
+    "TradeOff",
+    "guarantee",
+    "largest_norm",
+    "prescribe",
+    "restricted_constants",
+    "sample_complexity",
+    "tradeoff",
+    "variance_bound",
+]
+
+# loaded when first used: the methods read the formulas of `parameters` alone, which need nothing of the rest
+_HOME = {
+    "RestrictedConstants": "constants",
+    "restricted_constants": "constants",
+    "largest_norm": "extents",
+    "variance_bound": "extents",
+    "TradeOff": "forms",
+    "tradeoff": "forms",
+    "Guarantee": "guarantees",
+    "Premise": "guarantees",
+    "guarantee": "guarantees",
+    "THEOREMS": "parameters",
+    "Prescription": "parameters",
+    "prescribe": "parameters",
+    "SampleComplexity": "sampling",
+    "sample_complexity": "sampling",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(import_module(f".{_HOME[name]}", __name__), name)
+    if name in _HOME.values():
+        return import_module(f".{name}", __name__)
+    raise AttributeError(f"module 'ellzero.theory' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

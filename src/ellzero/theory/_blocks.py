@@ -32,7 +32,7 @@ class Decomposition(NamedTuple):
 
 
 class Blocks:
-    """Λ(M, s) for one symmetric M and any s.
+    """Λ(M, s) for one symmetric M and any s; kept divided by a power of two near its largest entry.
 
     Parameters
     ----------
@@ -44,14 +44,22 @@ class Blocks:
     """
 
     def __init__(self, M: np.ndarray, noise: float = 0.0, eigen: Decomposition | None = None) -> None:
-        self.M, self.d = M, M.shape[0]
-        self._given = eigen
-        size = float(np.abs(M).sum(axis=1).max(initial=0.0))  # at least every |λ|
-        self.noise = noise + 8 * np.finfo(float).eps * (self.d + 10) * size
+        self.d = M.shape[0]
+        size = float(np.abs(M).max())
+        self.scale = 2.0 ** math.frexp(size)[1] if size > 0 else 1.0  # so that tiny or huge entries do no harm
+        self.M = M / self.scale
+        self._given = eigen and Decomposition(eigen.values / self.scale, eigen.vectors)
+        largest = float(np.abs(self.M).sum(axis=1).max())  # at least every |λ|
+        self._noise: float = noise / self.scale + 8 * np.finfo(float).eps * (self.d + 10) * largest
+
+    @property
+    def noise(self) -> float:
+        """How far rounding may move an eigenvalue."""
+        return self.scale * self._noise
 
     @cached_property
     def eigen(self) -> Decomposition | None:
-        """The eigenvalues and -vectors of M, where they are affordable."""
+        """The eigenvalues and -vectors of M/scale, where they are affordable."""
         if self._given is not None or self.d > LARGEST_DECOMPOSED:
             return self._given
         return Decomposition(*np.linalg.eigh(self.M))
@@ -59,8 +67,8 @@ class Blocks:
     @cached_property
     def negative(self) -> Blocks:
         """The same for -M."""
-        eigen = self.eigen and Decomposition(-self.eigen.values[::-1], self.eigen.vectors[:, ::-1])
-        return Blocks(-self.M, self.noise, eigen)
+        eigen = self.eigen and Decomposition(-self.scale * self.eigen.values[::-1], self.eigen.vectors[:, ::-1])
+        return Blocks(-self.scale * self.M, self.noise, eigen)
 
     @cached_property
     def _diagonal(self) -> np.ndarray:
@@ -76,6 +84,10 @@ class Blocks:
 
     def exact(self, s: int) -> tuple[float, float] | None:
         """(-Λ(-M, s), Λ(M, s)), or None where that takes too long."""
+        ends = self._ends(s)
+        return None if ends is None else (self.scale * ends[0], self.scale * ends[1])
+
+    def _ends(self, s: int) -> tuple[float, float] | None:
         if s == 1 or not self._off_diagonal.any():
             return float(self._diagonal.min()), float(self._diagonal.max())
         if s == 2:  # of [[a, c], [c, b]]: (a+b)/2 ± sqrt((a-b)²/4 + c²)
@@ -103,7 +115,7 @@ class Blocks:
         bounds = [self._discs(s)]
         if self.eigen is not None:
             bounds += [self._spectral(s), self._discs_of_square(s)]
-        return float(min(bounds) + self.noise)
+        return float(self.scale * (min(bounds) + self._noise))
 
     def _discs(self, s: int) -> float:
         """Gershgorin: max_i M_ii + the s-1 largest |M_ij|, j ≠ i; for M, and for D⁻¹MD with D² = diag |M|."""
@@ -125,7 +137,7 @@ class Blocks:
     def _discs_of_square(self, s: int) -> float:
         """c + sqrt of Gershgorin's bound for N², N = M - cI ⪰ 0, because (N_SS)² ⪯ (N²)_SS."""
         c, square = self._square
-        return c + math.sqrt(max(0.0, square._discs(s) + square.noise))
+        return c + math.sqrt(max(0.0, square.scale * square._discs(s) + square.noise))
 
     def _spectral(self, s: int) -> float:
         """min over t of t + the s largest entries of diag (M - tI)₊, because M ⪯ tI + (M - tI)₊.
@@ -164,7 +176,7 @@ class Blocks:
         generator = np.random.default_rng(0)  # same data, same answer
         while len(starts) < n_starts:
             starts.append(generator.random(self.d))
-        return max(self._ascend(np.argsort(-start, kind="stable")[:s]) for start in starts)
+        return self.scale * max(self._ascend(np.argsort(-start, kind="stable")[:s]) for start in starts)
 
     def _ascend(self, S: np.ndarray) -> float:
         """Exchange the coordinate that the leading eigenvector uses least for the one that promises most.

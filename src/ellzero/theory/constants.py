@@ -151,15 +151,16 @@ class Curvature:
         return formed and (Blocks(formed[0], noise=formed[1]), formed[2])
 
     @cached_property
-    def _squared(self) -> Blocks | None:
-        """H², whose blocks have the eigenvalues ||H[:,S]||²."""
+    def _squared(self) -> tuple[float, Blocks] | None:
+        """A scale h, and (H/h)², whose blocks have the eigenvalues (||H[:,S]||/h)²."""
         if self._hessian is None or not self._hessian[1] or self.risk.n_features > LARGEST_DECOMPOSED:
             return None
-        blocks = self._hessian[0]
-        assert blocks.eigen is not None
-        order = np.argsort(blocks.eigen.values**2)
-        eigen = Decomposition(blocks.eigen.values[order] ** 2, blocks.eigen.vectors[:, order])
-        return Blocks(blocks.M @ blocks.M, 2 * blocks.noise * float(eigen.values[-1]) ** 0.5, eigen)
+        H = self._hessian[0]
+        assert H.eigen is not None
+        order = np.argsort(np.abs(H.eigen.values))
+        eigen = Decomposition(H.eigen.values[order] ** 2, H.eigen.vectors[:, order])
+        rounding = 2 * (H.noise / H.scale) * float(np.abs(H.M).sum(axis=1).max())
+        return H.scale, Blocks(H.M @ H.M, rounding, eigen)
 
     def smoothness(self, s: int) -> Constant:
         """L_s."""
@@ -185,9 +186,9 @@ class Curvature:
 
     def strong_smoothness(self, s: int) -> Constant:
         """L'_s."""
-        squared = self._squared
+        scale, squared = self._squared or (1.0, None)
         if squared is not None and (exact := squared.exact(s)) is not None:
-            return Constant(math.sqrt(exact[1]), "exact")
+            return Constant(scale * math.sqrt(exact[1]), "exact")
         # ||∇R(x)-∇R(y)||² <= L <∇R(x)-∇R(y), x-y> <= L L_s ||x-y||² for convex R
         L, L_s = self.smoothness(self.risk.n_features), self.smoothness(s)
         whole = Constant(L.value, no_longer_exact(L))
@@ -198,7 +199,7 @@ class Curvature:
             whole = Constant(math.inf, "bound")
         if squared is None:
             return whole
-        return _tighter(Constant(math.sqrt(max(0.0, squared.bound(s))), "bound"), whole, min)
+        return _tighter(Constant(scale * math.sqrt(max(0.0, squared.bound(s))), "bound"), whole, min)
 
     def estimate(self, s: int) -> Estimate | None:
         """What a search over supports found."""
@@ -206,7 +207,7 @@ class Curvature:
             return None
         blocks = self._hessian[0]
         L, nu = max(0.0, blocks.found(s)), -blocks.negative.found(s)
-        strong = L if self._squared is None else math.sqrt(max(0.0, self._squared.found(s)))
+        strong = L if self._squared is None else self._squared[0] * math.sqrt(max(0.0, self._squared[1].found(s)))
         nu = 0.0 if abs(nu) <= blocks.noise else nu
         return Estimate(Constant(L, "estimate"), Constant(nu, "estimate"), Constant(max(L, strong), "estimate"))
 

@@ -21,8 +21,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
-from .._validation import check_count, check_k, check_number
-from .parameters import THEOREMS, Prescription, condition_number, prescribe, sparsity_covered, sparsity_required
+from .._validation import check_count, check_number
+from .parameters import THEOREMS, Prescription, prescribe, sparsity_covered, sparsity_required
 
 Form = Literal["paper", "sharp", "widest"]
 _ROUNDING = 1e-12
@@ -164,14 +164,4 @@ def tradeoff(
     return points
 
 
-def check_forms(theorem: str, k: int, k_bar: int, rho: float) -> tuple[int, int, float]:
-    """k, k̄ and ρ as the theorems take them."""
-    k, k_bar = check_k(k), check_count(k_bar, "k_bar")
-    if k_bar > k:
-        raise ValueError(f"k_bar must be at most k={k}, got k_bar={k_bar}; raise k or compare with a sparser w̄")
-    if theorem.endswith("-2SP"):
-        rho = check_number(rho, "rho", low=0, high=1, open_low=True, open_high=True)
-    return k, k_bar, rho
-
-
-__all__ = ["Form", "TradeOff", "condition_number", "forms_of", "prescribe_form", "sparsity_needed", "tradeoff"]
+__all__ = ["Form", "TradeOff", "forms_of", "prescribe_form", "sparsity_needed", "tradeoff"]

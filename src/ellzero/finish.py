@@ -1,0 +1,297 @@
+"""After the support has settled: refit the values on it, then exchange coordinates as long as that helps."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ._arrays import Array, index_like, like, norm, scatter, to_host
+from .risks._linear import LinearModel
+from .risks.base import Point, Risk
+from .sets import ConstraintSet, Everywhere, GroupWise, L1Ball, NonNegative, PackingPolytope, Simplex, SubSimplex
+
+_BATCH = 8  # exchanges looked at together: their columns of the Hessian come from one product
+
+
+def refit(risk: Risk, gamma: ConstraintSet, support: np.ndarray, start: Array | None = None) -> Point:
+    """argmin R(w) over w in Γ that are zero outside the support, for convex R: k unknowns.
+
+    Newton steps on the restricted risk, each the solution of a quadratic problem over the slice of Γ, with a line
+    search; for a quadratic risk the first step is the answer. Risks without known curvature take accelerated
+    projected gradient steps.
+    """
+    part = risk.restrict(support)
+    u = part.zero if start is None else like(to_host(start)[support], part.zero)
+    u = u if isinstance(gamma, Everywhere) else gamma.project(u, support)
+    if support.size:
+        u = _newton(part, gamma, support, u) if part.curvature(part.at(u)) else _accelerated(part, gamma, support, u)
+    point = risk.at(scatter(u, index_like(support, u), risk.n_features), index_like(support, u))
+    if type(part) is type(risk) and part.n_outputs == 1 and isinstance(part, LinearModel):
+        point._state = part.at(u).state  # the same predictions, without another look at the data
+    return point
+
+
+def _newton(part: Risk, gamma: ConstraintSet, support: np.ndarray, u: Array) -> Array:
+    for _ in range(50):
+        here = part.at(u)
+        model = part.curvature(here)
+        G = model.block(np.arange(support.size))
+        values = to_host(u).astype(float)
+        target = minimise_quadratic(G, G @ values - 0.5 * to_host(here.gradient), gamma, support, values)
+        if model.exact:
+            return like(target, u)
+        move = target - values
+        slope = float(to_host(here.gradient) @ move)
+        size = 1.0
+        while size > 1e-10:
+            there = part.at(like(values + size * move, u))
+            if there.value <= here.value + 1e-4 * size * slope:
+                break
+            size *= 0.5
+        else:
+            return u
+        u = there.w
+        if here.value - there.value <= 1e-13 * abs(here.value):
+            return u
+    return u
+
+
+def minimise_quadratic(
+    G: np.ndarray, b: np.ndarray, gamma: ConstraintSet, support: np.ndarray, start: np.ndarray
+) -> np.ndarray:
+    """argmin uᵀGu - 2bᵀu over the slice of Γ on the support."""
+    if isinstance(gamma, Everywhere):
+        return _solve(G, b)
+    free = _solve(G, b)
+    inside = gamma.project(free, support)
+    if norm(inside - free) <= 1e-14 * norm(free):
+        return free
+    L = float(np.linalg.eigvalsh(G)[-1])
+    if L <= 0:
+        return gamma.project(start, support)
+    return _fista(lambda u: G @ u - b, 1 / L, gamma, support, start)
+
+
+def _fista(gradient: Any, size: float, gamma: ConstraintSet, support: np.ndarray, start: np.ndarray) -> np.ndarray:
+    """Accelerated projected gradient steps that start anew when they go the wrong way."""
+    u = y = gamma.project(start, support)
+    t = 1.0
+    for _ in range(5000):
+        following = gamma.project(y - size * gradient(y), support)
+        moved = following - u
+        if (y - following) @ moved > 0:
+            t, y = 1.0, u
+            following = gamma.project(y - size * gradient(y), support)
+            moved = following - u
+        if norm(moved) <= 1e-13 * norm(following) and norm(y - u) <= 1e-10 * norm(following):
+            return following
+        t_next = 0.5 * (1 + math.sqrt(1 + 4 * t * t))
+        y, u, t = following + (t - 1) / t_next * moved, following, t_next
+    return u
+
+
+def _accelerated(part: Risk, gamma: ConstraintSet, support: np.ndarray, u: Array) -> Array:
+    """Projected gradient steps with a step size that adapts, for risks whose curvature is not known."""
+    L = 1.0
+    here = part.at(u)
+    y, t = here, 1.0
+    for _ in range(1000):
+        L *= 0.7
+        while True:
+            v = y.w - y.gradient / L
+            there = part.at(v if isinstance(gamma, Everywhere) else gamma.project(v, support))
+            move = there.w - y.w
+            allowed = y.value + float(y.gradient @ move) + 0.5 * L * float(move @ move)
+            if there.value <= allowed + 1e-12 * abs(y.value) or L > 1e100:
+                break
+            L *= 2.0
+        if there.value > here.value - 1e-14 * abs(here.value):
+            if y is here:
+                return here.w
+            y, t = here, 1.0
+            continue
+        t_next = 0.5 * (1 + math.sqrt(1 + 4 * t * t))
+        ahead = there.w + (t - 1) / t_next * (there.w - here.w)
+        y, here, t = part.at(ahead), there, t_next
+    return here.w
+
+
+def _solve(G: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """G⁻¹b, by least squares where G is singular."""
+    try:
+        solution: np.ndarray = np.linalg.solve(G, b)
+        if np.isfinite(solution).all() and norm(G @ solution - b) <= 1e-6 * (norm(b) + 1e-300):
+            return solution
+    except np.linalg.LinAlgError:
+        pass
+    least: np.ndarray = np.linalg.lstsq(G, b, rcond=1e-12)[0]
+    return least
+
+
+def _chunks(d: int, width: int) -> list[slice]:
+    """Slices of range(d) whose rows of this width stay in the cache together."""
+    step = max(1, 2**16 // max(width, 1))
+    return [slice(start, min(start + step, d)) for start in range(0, d, step)]
+
+
+def _inverse(G: np.ndarray) -> np.ndarray:
+    try:
+        return np.linalg.inv(G)
+    except np.linalg.LinAlgError:
+        return np.linalg.pinv(G)
+
+
+@dataclass
+class SwapSearch:
+    """Exchange one kept coordinate for one left out, until no exchange helps.
+
+    Without Γ, for a quadratic R with half Hessian G, the change of R is known for all k(d-k) exchanges at once
+    (C = G[:,S], H = inv(G_SS), c = -½∇R, B = CH, q_j = G_jj - Σ_l B_jl C_jl): removing i and adding j changes R by
+
+        w_i²/H_ii - (c_j + B_ji w_i/H_ii)² / (q_j + B_ji²/H_ii).
+
+    Otherwise the formula ranks the exchanges, and the best few of each round are tried by a refit.
+
+    Attributes
+    ----------
+    n_swaps, n_products : int
+        Exchanges made, and products with the data that they took.
+    """
+
+    risk: Risk
+    gamma: ConstraintSet
+    k: int
+    keep: np.ndarray
+    max_rounds: int = 200
+    patience: int = 4
+    n_swaps: int = 0
+    n_products: int = 0
+
+    def improve(self, point: Point) -> Point:
+        """The point after all exchanges that helped; never a worse one."""
+        start = np.flatnonzero(to_host(point.w))
+        if self.keep.size:
+            start = np.union1d(start, self.keep)
+        best = self._better(point, refit(self.risk, self.gamma, start, point.w))
+        model = self.risk.curvature(best)
+        if model is None or not self.risk.convex:
+            return best
+        diagonal = np.maximum(model.diagonal, 1e-300)
+        for _ in range(self.max_rounds):
+            improved = self._round(best, model, diagonal)
+            if improved is None:
+                break
+            best = improved
+            if not model.exact:
+                self.n_products += model.spent
+                model = self.risk.curvature(best)
+        self.n_products += model.spent
+        return best
+
+    def _better(self, old: Point, new: Point) -> Point:
+        return new if new.value < old.value else old
+
+    def _round(self, point: Point, model: Any, diagonal: np.ndarray) -> Point | None:
+        """The point after the exchanges of one round, or None if none of those tried helps."""
+        w, c = to_host(point.w).astype(float), -0.5 * to_host(point.gradient).astype(float)
+        self.n_products += 1
+        S = np.union1d(np.flatnonzero(w), self.keep).astype(np.intp)
+        gains = self._gains(w, c, S, model, diagonal)
+        if gains is None:
+            return None
+        order, j_of, gain = gains
+        scale = abs(point.value) + 1e-300
+        worth = [(int(i), int(j_of[i])) for i in order if gain[i] > 1e-10 * scale]
+        exact = model.exact and isinstance(self.gamma, Everywhere)
+        best, used = point, set(S.tolist())
+        tries = worth[: _BATCH * (1 if exact else self.patience)]
+        if exact and tries:
+            model.columns(np.array(list(dict.fromkeys(j for _, j in tries))))
+        for i, j in tries:
+            out = int(S[i]) if i < S.size else None
+            if j in used or (out is not None and out not in used):
+                continue
+            trial = np.array(sorted((used - {out}) | {j}), dtype=np.intp)
+            candidate = refit(self.risk, self.gamma, trial, best.w)
+            if candidate.value < best.value - 1e-12 * scale:
+                best, used = candidate, set(trial.tolist())
+                self.n_swaps += 1
+        return None if best is point else best
+
+    def _gains(
+        self, w: np.ndarray, c: np.ndarray, S: np.ndarray, model: Any, diagonal: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+        """For every place in the support (and a free one, if there is): the best newcomer and its gain."""
+        price = self._prices(w, c, S)
+        outside = np.ones(w.size, dtype=bool)
+        outside[S] = False
+        if not outside.any():
+            return None
+        j_of, gain, q = np.empty(0, np.intp), np.empty(0), diagonal
+        if S.size:
+            H = _inverse(model.block(S))
+            h = np.maximum(np.diagonal(H), 1e-300)
+            loss = w[S] ** 2 / h  # what removing each costs
+            loss[np.isin(S, self.keep)] = np.inf
+            if model.columns_are_cheap:
+                places, C = np.arange(S.size), model.columns(S)
+                B = C @ H
+                q = np.maximum(diagonal - np.einsum("ij,ij->i", B, C), 0.0)
+            else:
+                places = self._vulnerable(loss, np.max((self._worth(c, price) ** 2 / diagonal)[outside]))
+                B = model.images(S, H[:, places]) if places.size else np.empty((w.size, 0))
+            j_of, gain = np.zeros(S.size, np.intp), np.full(S.size, -np.inf)
+            for rows in _chunks(w.size, places.size):
+                slope = c[rows, None] + B[rows] * (w[S] / h)[places]
+                room = diagonal[rows, None]
+                if model.columns_are_cheap:
+                    room = np.maximum(q[rows, None] + B[rows] ** 2 / h[places], 1e-9 * room)
+                won = self._worth(slope, price[rows, None]) ** 2 / room
+                won[~outside[rows]] = -np.inf
+                best = won.argmax(axis=0)
+                more = won[best, np.arange(places.size)] - loss[places]
+                better = more > gain[places]
+                gain[places[better]], j_of[places[better]] = more[better], best[better] + rows.start
+        if S.size < self.k:
+            won = np.where(outside, self._worth(c, price) ** 2 / np.maximum(q, 1e-9 * diagonal), -np.inf)
+            best = np.argsort(-won)[: self.k - S.size]
+            j_of, gain = np.concatenate([j_of, best]), np.concatenate([gain, won[best]])
+        return np.argsort(-gain), j_of, gain
+
+    @staticmethod
+    def _vulnerable(loss: np.ndarray, reach: float) -> np.ndarray:
+        """Places that an exchange could pay for, where a look at all of them is too dear.
+
+        With ω² the loss and c_j²/G_jj <= reach, (c_j + βω)² <= ω²(G_jj) for every β² <= G_jj once
+        ω >= (1+√2)·sqrt(reach): beyond that an exchange cannot help unless the newcomer is nearly a
+        combination of kept columns.
+        """
+        cheap = np.flatnonzero(loss < (1 + math.sqrt(2)) ** 2 * reach)
+        return cheap[np.argsort(loss[cheap])][:_BATCH]
+
+    def _worth(self, slope: np.ndarray, price: np.ndarray) -> np.ndarray:
+        """How much slope remains after the price of the constraint, in the directions that Γ allows."""
+        rise = slope if self._positive_only else np.abs(slope)
+        return np.maximum(rise - price, 0.0)
+
+    @property
+    def _positive_only(self) -> bool:
+        sets = [s for s in self.gamma.sets if s is not None] if isinstance(self.gamma, GroupWise) else [self.gamma]
+        return all(isinstance(s, (NonNegative, SubSimplex, Simplex, PackingPolytope)) for s in sets)
+
+    def _prices(self, w: np.ndarray, c: np.ndarray, S: np.ndarray) -> np.ndarray:
+        """What a unit of budget is worth: the multiplier of each coordinate's l1 cap, read off the kept entries."""
+        price = np.zeros(w.size)
+        if isinstance(self.gamma, GroupWise):
+            group, sets = self.gamma.group_of(np.arange(w.size)), self.gamma.sets
+        else:
+            group, sets = np.zeros(w.size, dtype=int), [self.gamma]
+        level = np.zeros(len(sets) + 1)
+        active = S[w[S] != 0]
+        np.maximum.at(level, group[active], np.abs(c[active]))
+        priced = np.array([isinstance(s, (L1Ball, SubSimplex, Simplex)) for s in sets] + [False])
+        price = np.where(priced, level, 0.0)[group]
+        return np.asarray(price)

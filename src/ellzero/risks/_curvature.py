@@ -1,0 +1,98 @@
+"""The quadratic model of a risk at a point, seen through few columns of its Hessian."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .._arrays import to_host
+from ._design import Dense
+
+if TYPE_CHECKING:
+    from ._linear import LinearModel
+
+
+class LinearCurvature:
+    """G = ½∇²R(w) of a linear model: XᵀDX + (ridge/2)I, D = ½ share ℓ''(z), centred if there is an intercept.
+
+    Attributes
+    ----------
+    exact : bool
+        Whether R is its own quadratic model.
+    columns_are_cheap : bool
+        Whether many columns cost little more than one, as in a dense matrix product.
+    spent : int
+        Products with X so far.
+    """
+
+    def __init__(self, model: LinearModel, weights: np.ndarray | float, exact: bool) -> None:
+        self.model, self.exact, self.spent = model, exact, 0
+        self.columns_are_cheap = isinstance(model.design, Dense)
+        self.weights = np.full(model.n_terms, weights) if isinstance(weights, float) else weights
+        self._cache: dict[int, np.ndarray] = {}
+        if model.fit_intercept:
+            self.total = float(self.weights.sum())
+            self.means = to_host(model.design.adjoint(model.design.asarray(self.weights))).astype(float) / self.total
+            self.spent += 1
+
+    @property
+    def diagonal(self) -> np.ndarray:
+        """The diagonal of G."""
+        squares = self.model.design.square_sums(self.weights)
+        self.spent += 1
+        if self.model.fit_intercept:
+            squares = squares - self.total * self.means**2
+        return squares + 0.5 * self.model.ridge
+
+    def columns(self, index: np.ndarray) -> np.ndarray:
+        """G[:, index], each column computed once."""
+        missing = np.array([int(j) for j in index if int(j) not in self._cache], dtype=np.intp)
+        if missing.size:
+            new = self.images(missing, np.eye(missing.size))
+            for place, j in enumerate(missing):
+                self._cache[int(j)] = np.ascontiguousarray(new[:, place])
+        return np.stack([self._cache[int(j)] for j in index], axis=1)
+
+    def images(self, index: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+        """G[:, index] @ vectors, at one product with X for each vector."""
+        design = self.model.design
+        z = to_host(design.columns(index).forward(design.asarray(vectors))).astype(float, copy=False)
+        images = to_host(design.adjoint(design.asarray(self.weights[:, None] * z))).astype(float)
+        self.spent += vectors.shape[1]
+        if self.model.fit_intercept:
+            images -= self.total * np.outer(self.means, self.means[index] @ vectors)
+        images[index] += 0.5 * self.model.ridge * vectors
+        return images
+
+    def block(self, index: np.ndarray) -> np.ndarray:
+        """G[index, index], from these columns of X alone."""
+        gram, means = self.model.design.columns(index).moments(self.weights)
+        if self.model.fit_intercept:
+            gram = gram - np.outer(means, means) / self.total
+        gram[np.diag_indices_from(gram)] += 0.5 * self.model.ridge
+        return gram
+
+
+class MatrixCurvature:
+    """G = ½Q of ½wᵀQw - bᵀw."""
+
+    exact, spent, columns_are_cheap = True, 0, True
+
+    def __init__(self, Q: np.ndarray) -> None:
+        self.Q = Q
+
+    @property
+    def diagonal(self) -> np.ndarray:
+        """The diagonal of G."""
+        return 0.5 * np.diagonal(self.Q)
+
+    def columns(self, index: np.ndarray) -> np.ndarray:
+        """G[:, index]."""
+        columns: np.ndarray = 0.5 * self.Q[:, index]
+        return columns
+
+    def block(self, index: np.ndarray) -> np.ndarray:
+        """G[index, index]."""
+        block: np.ndarray = 0.5 * self.Q[np.ix_(index, index)]
+        return block

@@ -1,0 +1,171 @@
+"""The conditions of the theorems, each with what was found on the data and what would satisfy it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._arrays import to_host
+from ..risks._linear import LinearModel
+from ..risks.base import Constant
+from ._question import Question
+from .extents import variance_bound
+from .forms import Form, sparsity_needed
+from .parameters import Prescription
+
+
+@dataclass(frozen=True)
+class Premise:
+    """One condition of a theorem, and what was found.
+
+    Attributes
+    ----------
+    name : str
+    holds : bool or None
+        None where it rests on an estimate.
+    text : str
+        What was found.
+    remedy : str
+        What would satisfy it, where it does not hold.
+    """
+
+    name: str
+    holds: bool | None
+    text: str
+    remedy: str = ""
+
+
+def premises(asked: Question, form: Form, p: Prescription | None, k_required: int | None) -> tuple[Premise, ...]:
+    """Every condition of the theorem in this form."""
+    L, nu = asked.constants(asked.k)
+    found = [_support(asked), _bounded_below(asked), _rho(asked)] if asked.constrained else []
+    found += [_smooth(asked, L), _strongly_convex(asked, L, nu), _enough(asked, form, p, k_required)]
+    if asked.row.oracle == "batch":
+        found.append(_variance(asked))
+    if asked.w_bar is not None:
+        found.append(_reference(asked))
+    if asked.x0 is not None:
+        found.append(_start(asked))
+    return tuple(found)
+
+
+def _support(asked: Question) -> Premise:
+    holds = asked.gamma.preserves_support
+    remedy = "a set closed under zeroing: SubSimplex for Simplex, bounds around 0 for Box; else a certificate"
+    return Premise("Γ preserves supports", holds, asked.gamma.why, "" if holds else remedy)
+
+
+def _bounded_below(asked: Question) -> Premise:
+    m = asked.lower_bound
+    if m == -math.inf:
+        remedy = "lower_bound=m, a number that R is never below on k-sparse vectors (a certificate without Γ)"
+        return Premise("R bounded below", False, "no lower bound of R is known", remedy)
+    text = f"R >= {m:.6g} on k-sparse vectors" + (", as given" if asked.given_lower_bound is not None else "")
+    return Premise("R bounded below", True, text)
+
+
+def _rho(asked: Question) -> Premise:
+    text = f"{asked.rho:g} lies in (0, 1/2]"
+    if asked.rho > 0.5:
+        text = f"{asked.rho:g} > 1/2: only the form 1/(1-ρ) applies; 1/(1-ρ) <= 1+2ρ, which the paper uses, ends there"
+    return Premise("ρ in range", True, text)
+
+
+def _smooth(asked: Question, L: Constant) -> Premise:
+    name = "L'" if asked.row.oracle == "directions" else "L"
+    text = f"{name} = {L.value:.6g} at s = {asked.levels(asked.k)[0]}, {_source(L, asked.given_L)}"
+    if not 0 < L.value < math.inf:
+        return Premise("R smooth", False, text, "a loss of bounded curvature, or L= by hand")
+    if L.source == "estimate":
+        return Premise("R smooth", None, text, "X with fewer than 2000 rows or columns, or L= by hand")
+    return Premise("R smooth", True, text)
+
+
+def _strongly_convex(asked: Question, L: Constant, nu: Constant) -> Premise:
+    s = asked.levels(asked.k)[1]
+    text = f"ν = {nu.value:.6g} at s = {s}, {_source(nu, asked.given_nu)}"
+    if nu.value > 0 and nu.source != "estimate":
+        return Premise("R strongly convex", True, text)
+    remedy = "ridge > 0, which gives ν >= ridge; " if isinstance(asked.risk, LinearModel) else ""
+    remedy += "a smaller k, or nu= by hand"
+    if nu.source == "bound" and (estimate := asked.curvature.at(s).estimate) is not None:
+        seen = estimate.strong_convexity.value
+        text += f"; the smallest value found on a support is {seen:.4g}, an estimate"
+        if seen > 0:
+            text += f" (with it κ = {max(1.0, L.value / seen):.3g})"
+    return Premise("R strongly convex", None if nu.value > 0 else False, text, remedy)
+
+
+def _source(constant: Constant, given: Constant | None) -> str:
+    return "as given" if given is constant and constant.source == "bound" else constant.source
+
+
+def _enough(asked: Question, form: Form, p: Prescription | None, k_required: int | None) -> Premise:
+    name, k, k_bar = "k large enough", asked.k, asked.k_bar
+    if p is None:
+        return Premise(name, False, "no k is known to suffice: L < ∞ and ν > 0 are needed first")
+    text = f"k {'>' if form == 'widest' else '>='} {p.k_ratio:.4g}·k̄ is needed (κ = {p.kappa:.4g})"
+    if k >= sparsity_needed(form, p.k_ratio, k_bar):
+        return Premise(name, True, f"{text}; k = {k} covers k̄ <= {p.k_bar_max}")
+    text += f"; k = {k} falls short by a factor {p.k_ratio * k_bar / k:.3g}"
+    if k >= asked.d:
+        remedy = "k = d leaves no sparsity constraint: projected gradient on the convex problem needs no such k"
+        return Premise(name, False, text, remedy)
+    if k_required is None:
+        remedies = ["no k is known to suffice (ν is not known to be positive at a larger one)"]
+    else:
+        remedies = [f"k >= {k_required}" + (f" (out of reach, d = {asked.d})" if k_required > asked.d else "")]
+    if p.k_bar_max:
+        remedies.append(f"k_bar <= {p.k_bar_max}")
+    kappa = p.kappa * math.sqrt(k / (p.k_ratio * k_bar))  # the ratio grows with κ², unless 1/ρ² rules it
+    if kappa > 1 and (form != "sharp" or k * asked.rho**2 >= k_bar):
+        ridge = (p.L - kappa * p.nu) / (kappa - 1)
+        more = f", which {ridge:.3g} more ridge would give" if isinstance(asked.risk, LinearModel) else ""
+        remedies.append(f"κ <= {kappa:.4g}{more}")
+    return Premise(name, False, text, "; or ".join(remedies))
+
+
+def _variance(asked: Question) -> Premise:
+    name, B = "variance bounded", asked.B
+    if B is None:
+        text = "no bound B on the variance (1/n)Σ||∇R_i - ∇R||² is known"
+        return Premise(name, False, text, "give B=; for least squares a bounded Γ is enough")
+    where = "on Γ" if asked.reach is not None else "everywhere"
+    if asked.given_B is None:
+        return Premise(name, True, f"B = {B.value:.6g}, a bound {where}")
+    certified = variance_bound(asked.risk, asked.reach)
+    if certified is not None and certified.value <= B.value:
+        return Premise(name, True, f"B = {B.value:.6g} as given; {certified.value:.4g} is a bound {where} already")
+    seen = _variance_at_start(asked)
+    if seen > B.value * (1 + 1e-9):
+        remedy = f"B >= {seen:.4g} at the least" + ("" if certified is None else f"; {certified.value:.4g} is enough")
+        return Premise(name, False, f"B = {B.value:.6g} as given, but the variance at w_0 is {seen:.6g}", remedy)
+    return Premise(name, True, f"B = {B.value:.6g} as given, not checked at every w")
+
+
+def _variance_at_start(asked: Question) -> float:
+    """At w_0; of a thousand terms at the most, divided by all, so that it is never too large."""
+    risk = asked.risk
+    if risk.n_terms == 1:
+        return 0.0
+    rows = np.random.default_rng(0).permutation(risk.n_terms)[:1000]
+    full = to_host(asked.start.gradient)
+    squares = [float(np.sum((to_host(risk.gradient(asked.start.w, rows=[int(i)])) - full) ** 2)) for i in rows]
+    return math.fsum(squares) / risk.n_terms
+
+
+def _reference(asked: Question) -> Premise:
+    assert asked.w_bar is not None
+    nonzeros = int(np.count_nonzero(to_host(asked.w_bar.w)))
+    inside = asked.gamma.contains(asked.w_bar.w)
+    text = f"{nonzeros} nonzeros, " + ("in Γ" if inside else f"outside Γ by {asked.gamma.violation(asked.w_bar.w):.2g}")
+    holds = inside and nonzeros <= asked.k_bar
+    return Premise("reference is a w̄", holds, text, "" if holds else f"one in Γ with at most {asked.k_bar} nonzeros")
+
+
+def _start(asked: Question) -> Premise:
+    nonzeros = int(np.count_nonzero(to_host(asked.start.w)))
+    holds = nonzeros <= asked.k
+    return Premise("w_0 k-sparse", holds, f"{nonzeros} nonzeros", "" if holds else f"at most {asked.k} nonzeros")

@@ -1,0 +1,154 @@
+"""What `guarantee` was asked, and what all forms of the answer share."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from .._arrays import norm
+from .._validation import check_nonnegative, check_number, check_positive
+from ..risks import Risk
+from ..risks.base import Constant
+from ..sets import ConstraintSet, Everywhere, GroupWise
+from .constants import Curvature
+from .extents import largest_norm, variance_bound
+from .forms import Form, prescribe_form
+from .parameters import THEOREMS, Prescription
+
+
+@dataclass
+class Question:
+    """The arguments of `guarantee`, checked, and the numbers that follow from them."""
+
+    risk: Risk
+    theorem: str
+    k: int
+    k_bar: int
+    constraint: ConstraintSet | None
+    rho: float
+    alpha: float
+    s2: int | None
+    given_epsilon: float | None
+    given_B: float | None
+    given_mu: float | None
+    given_radius: float | None
+    given_lower_bound: float | None
+    given_L: Constant | None
+    given_nu: Constant | None
+    reference: Any
+    x0: Any
+
+    def __post_init__(self) -> None:
+        self.curvature = Curvature(self.risk)
+        self.d = self.risk.n_features
+        self.k = min(self.k, self.d)
+        self.row = THEOREMS[self.theorem]
+        self.constrained = self.theorem.endswith("-2SP")
+        self.gamma = self._fitted(self.constraint)
+        self.start = self.risk.at(self.risk.zero if self.x0 is None else self.risk.as_vector(self.x0))
+        self.w_bar = None if self.reference is None else self.risk.at(self.risk.as_vector(self.reference))
+        self.mu = None if self.given_mu is None else check_positive(self.given_mu, "mu")
+
+    def _fitted(self, constraint: ConstraintSet | None) -> ConstraintSet:
+        """Γ for the whole of w; refuses one that the method does not know."""
+        if constraint is None:
+            return Everywhere()
+        if not isinstance(constraint, ConstraintSet):
+            raise TypeError(f"constraint must be a set such as ellzero.sets.L1Ball(1.0), or None, got {constraint!r}")
+        if not self.constrained and not isinstance(constraint, Everywhere):
+            name = self.theorem
+            raise ValueError(f"method {name!r} knows no constraint, got {constraint!r}; use method='{name}-2SP'")
+        size, outputs = constraint.n_features, self.risk.n_outputs
+        if size is not None and size < self.d == size * outputs:
+            return GroupWise(constraint, groups=np.repeat(np.arange(outputs), size))
+        if size not in (None, self.d):
+            raise ValueError(f"the constraint {constraint!r} is made for {size} coordinates, w has {self.d}")
+        return constraint
+
+    def levels(self, k: int) -> tuple[int, int]:
+        """At how many coordinates L and ν are needed."""
+        s = min(self.row.level * k, self.d)
+        return (max(s, self.s2 or self.d) if self.row.oracle == "directions" else s), s
+
+    def constants(self, k: int) -> tuple[Constant, Constant]:
+        """L (for zeroth-order methods L') and ν at these levels."""
+        level, s = self.levels(k)
+        nu = self.curvature.at(s).strong_convexity if self.given_nu is None else self.given_nu
+        if self.given_L is not None:
+            return self.given_L, nu
+        at = self.curvature.at(level)
+        return at.strong_smoothness if self.row.oracle == "directions" else at.smoothness, nu
+
+    def usable(self, k: int) -> bool:
+        """Whether κ = L/ν is a number."""
+        L, nu = self.constants(k)
+        return 0 < L.value < math.inf and nu.value > 0 and L.value / nu.value < 1e100
+
+    def prescribe(self, form: Form, k: int) -> Prescription:
+        """What the theorem prescribes at k."""
+        L, nu = self.constants(k)
+        B = None if self.B is None else self.B.value
+        return prescribe_form(
+            form, self.theorem, max(L.value, nu.value), nu.value, k=k, k_bar=self.k_bar, rho=self.rho,
+            alpha=self.alpha, B=B, d=self.d, s2=self.s2,
+        )  # fmt: skip
+
+    @cached_property
+    def lower_bound(self) -> float:
+        """m <= R on k-sparse vectors."""
+        if self.given_lower_bound is None:
+            return self.risk.lower_bound
+        m = check_number(self.given_lower_bound, "lower_bound", high=math.inf, open_high=True)
+        if self.w_bar is not None and m > self.w_bar.value:
+            raise ValueError(
+                f"lower_bound must be at most R(reference) = {self.w_bar.value:.8g}, because the reference is one of "
+                f"the vectors on which it bounds R; got lower_bound={m}"
+            )
+        return m
+
+    @property
+    def shifted(self) -> bool:
+        """Whether the bound is written with R(w̄) - m, instead of R >= 0 as in the paper."""
+        return self.given_lower_bound is not None or self.lower_bound < 0
+
+    @cached_property
+    def epsilon(self) -> float:
+        """As given, or a thousandth of what R can fall from w_0."""
+        if self.given_epsilon is not None:
+            return check_positive(self.given_epsilon, "epsilon")
+        above = self.start.value - (self.lower_bound if math.isfinite(self.lower_bound) else 0.0)
+        return 1e-3 * (above if above > 0 else 1.0)
+
+    @cached_property
+    def reach(self) -> float | None:
+        """A bound on ||w|| over the k-sparse members of Γ."""
+        return largest_norm(self.gamma, self.k, self.d)
+
+    @cached_property
+    def distance(self) -> float | None:
+        """A bound on ||w_0 - w̄||."""
+        if self.given_radius is not None:
+            return check_nonnegative(self.given_radius, "radius")
+        if self.w_bar is not None:
+            return norm(self.start.w - self.w_bar.w)
+        of_w_bar = largest_norm(self.gamma, self.k_bar, self.d)
+        return None if of_w_bar is None else of_w_bar + norm(self.start.w)
+
+    @cached_property
+    def B(self) -> Constant | None:
+        """A bound on the variance: as given, else computed where that is possible."""
+        if self.row.oracle != "batch":
+            return None
+        if self.given_B is not None:
+            return Constant(check_nonnegative(self.given_B, "B"), "bound")
+        return variance_bound(self.risk, self.reach)
+
+    def gradient_norm(self, L: float) -> float | None:
+        """A bound on ||∇R(w̄)||; w̄ and w_0 differ in at most k + k̄ coordinates."""
+        if self.w_bar is not None:
+            return norm(self.w_bar.gradient)
+        return None if self.distance is None else norm(self.start.gradient) + L * self.distance
