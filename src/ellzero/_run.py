@@ -15,6 +15,7 @@ import numpy as np
 
 from ._arrays import Array, index_like, norm, to_host
 from ._checkpoint import Journal, load, save
+from ._directions import stream
 from ._validation import check_indices
 from .finish import SwapSearch
 from .methods import Method
@@ -198,6 +199,9 @@ class Run:
         if self.method.finish == "swap":
             search = SwapSearch(self.risk, self.problem.gamma, self.problem.k, self.problem.kept)
             self.best = search.improve(self.best)
+            for number in range(self.method.n_starts - 1):
+                other = search.improve(search.kicked(self.best, stream(self.entropy, 2**33, number)))
+                self.best = min(self.best, other, key=lambda point: point.value)
             self.counts.n_gradients += search.n_products * self.risk.n_terms
         elif self.method.finish is not None:
             self.counts.n_thresholds += 1

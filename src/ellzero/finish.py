@@ -191,6 +191,13 @@ class SwapSearch:
         self.n_products += model.spent
         return best
 
+    def kicked(self, point: Point, rng: np.random.Generator) -> Point:
+        """Another start: a third of the support, chosen at random, is given up; `improve` fills the places again."""
+        support = np.flatnonzero(to_host(point.w))
+        movable = np.setdiff1d(support, self.keep)
+        leave = rng.choice(movable, min(movable.size, max(1, movable.size // 3)), replace=False)
+        return refit(self.risk, self.gamma, np.setdiff1d(support, leave), point.w)
+
     def _better(self, old: Point, new: Point) -> Point:
         return new if new.value < old.value else old
 

@@ -26,18 +26,22 @@ class Method:
     ----------
     oracle : Oracle
         Where g comes from: `FullGradient`, `MiniBatch`, `VarianceReduced` or `ZerothOrder`.
-    step : float, "1/L" or "search"
-        η; "1/L" takes the smoothness constant of the risk, "search" tries sizes by function values.
+    step : float, "1/L", "adaptive", "pursuit" or "search"
+        η; "1/L" takes the smoothness constant of the risk, "adaptive" the smallest L for which the theorem's proof
+        goes through, "pursuit" refits the values on each support, "search" tries sizes by function values.
     projection : {"auto", "two-step", "restricted", "sparse", "convex"}
         P. "auto" is "two-step" where Γ preserves supports, otherwise "restricted"; "sparse" is H_k alone and
         "convex" Π_Γ alone, for baselines that repair the other constraint at the end.
-    finish : {None, "two-step", "restricted"}
-        A last projection of the best point.
+    finish : {None, "swap", "two-step", "restricted"}
+        A refit and an exchange of coordinates as long as that helps, or a last projection of the best point.
     name : str
     constrained : bool
         Whether the method takes a Γ at all.
     n_iter : int, optional
         How many iterations the method prescribes; ``max_iter`` may end it earlier.
+    n_starts : int
+        With finish="swap": how often the exchanges are begun, each time but the first from the best point with a
+        random third of its support given up.
     """
 
     oracle: Oracle = field(default_factory=FullGradient)
@@ -47,12 +51,14 @@ class Method:
     name: str = "custom"
     constrained: bool = True
     n_iter: int | None = None
+    n_starts: int = 1
 
     def __post_init__(self) -> None:
         if self.projection not in ("auto", *PROJECTIONS):
             raise ValueError(f"projection must be auto or one of {', '.join(PROJECTIONS)}, got {self.projection!r}")
         if self.finish not in (None, "swap", "two-step", "restricted"):
             raise ValueError(f"finish must be None, 'swap', 'two-step' or 'restricted', got {self.finish!r}")
+        check_count(self.n_starts, "n_starts")
         if self.projection in ("sparse", "convex") and self.finish is None and self.constrained:
             raise ValueError(
                 f"projection={self.projection!r} keeps only one of the two constraints, so it needs a finish: "
@@ -66,7 +72,7 @@ class Method:
 
 @dataclass(frozen=True, kw_only=True)
 class Auto(Method):
-    """The default: the exact gradient with step 1/L, or what a black box allows.
+    """The default: pursuit steps from the exact gradient, then exchanges of coordinates; or what a black box allows.
 
     A BlackBox knows neither L nor ν, so everything is chosen by counted function values. Each iteration estimates
     a gradient from q directions, starting with q = max(10, 2k); the step is searched around the last one that
@@ -82,7 +88,9 @@ class Auto(Method):
         from .risks.blackbox import BlackBox
 
         if not isinstance(risk, BlackBox):
-            return Method(step="pursuit", projection=self.projection, finish="swap", name="auto")
+            return Method(
+                step="pursuit", projection=self.projection, finish="swap", name="auto", n_starts=self.n_starts
+            )  # fmt: skip
         oracle = ZerothOrder(n_directions=GrowWhenStuck(max(10, 2 * k), max(1000, 4 * risk.n_features)), mu=self.mu)
         return Method(oracle=oracle, step="search", projection=self.projection, name="auto (zeroth-order)")
 

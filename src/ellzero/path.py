@@ -198,7 +198,7 @@ def minimize_path(
     both_ways : bool
         Then goes down again, with a fresh start at the largest k: every k is tried from the answer for the next
         larger one, thresholded and projected onto Γ, unless that has the support found already. Better answers,
-        for about twice the cost.
+        for up to about twice the cost.
     validation : Risk, optional
         The same kind of risk on held-out rows, for ``path.select("validation")``.
     x0 : array, optional
@@ -310,7 +310,7 @@ def _check_validation(risk: Risk, validation: Any) -> None:
         return
     wanted, got = (
         f"a {type(r).__name__} of {getattr(r, 'n_features', '?')} coefficients"
-        + (f" and labels {list(r.classes_)}" if hasattr(r, "classes_") else "")
+        + (f" and labels {np.asarray(r.classes_).tolist()}" if hasattr(r, "classes_") else "")
         for r in (risk, validation)
     )
     if wanted != got:

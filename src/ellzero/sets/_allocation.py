@@ -64,7 +64,7 @@ class Candidates:
             inside = kept[block.index] & block.real
             score[inside] = np.inf
             held = inside.sum(axis=1)
-            cap, required = cap, np.maximum(required, held)
+            cap, required = cap + int(held.max()), np.maximum(required, held)
         if cap < score.shape[1]:
             chosen = _top_columns(score, cap)
             values, score = (np.take_along_axis(a, chosen, axis=1) for a in (values, score))

@@ -44,7 +44,6 @@ def budget_increments(
         positive = np.maximum(a, 0)
         loose = np.cumsum(positive, axis=-1) <= mu * total
         value = np.where(loose, np.cumsum(positive * positive, axis=-1) / (2 * mu), value)
-        adds |= loose
     return np.where(adds, _differences(value), 0.0)
 
 

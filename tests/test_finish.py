@@ -1,0 +1,245 @@
+"""Refit, exchanges and adaptive steps: optimality by an independent solver, and nothing that makes it worse."""
+
+import itertools
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from common import membership, support_preserving_sets
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import ellzero as ez
+from ellzero import sets as S
+from ellzero.finish import SwapSearch, minimise_quadratic, refit
+
+NAMES = list(support_preserving_sets(6, np.random.default_rng(0)))
+NONE = np.empty(0, dtype=np.intp)
+seeds = st.integers(0, 2**32 - 1)
+
+
+def risks(seed, n=40, d=8, intercept=False):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d)) @ (np.eye(d) + 0.5)
+    y = X[:, 0] - 2 * X[:, 3] + rng.standard_normal(n)
+    options = {"ridge": 0.05, "fit_intercept": intercept, "sample_weight": rng.uniform(0.5, 2, n)}
+    return {
+        "least squares": ez.risks.LeastSquares(X, y, **options),
+        "logistic": ez.risks.Logistic(X, y > 0, **options),
+        "poisson": ez.risks.Poisson(X / 4, np.round(np.exp(y / 6)), **options),
+        "huber": ez.risks.Huber(X, y, **options),
+        "multinomial": ez.risks.Multinomial(X[:, :3], np.digitize(y, [-1, 1]), **options),
+        "quadratic": ez.risks.Quadratic(X.T @ X / n, X.T @ y / n),
+    }
+
+
+class TestRefit:
+    @pytest.mark.parametrize("intercept", [False, True])
+    @pytest.mark.parametrize("name", risks(0))
+    def test_without_gamma_the_gradient_vanishes_on_the_support(self, name, intercept):
+        risk = risks(1, intercept=intercept)[name]
+        support = np.array([0, 3, 5])
+        point = refit(risk, S.Everywhere(), support)
+        assert set(np.flatnonzero(point.w)) <= set(support)
+        assert np.abs(point.gradient[support]).max() <= 1e-6 * (1 + np.abs(risk.gradient(risk.zero)).max())
+        assert point.value == pytest.approx(risk.value(point.w), rel=1e-12)
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_least_squares_over_every_set_agrees_with_cvxpy(self, name):
+        rng = np.random.default_rng(2)
+        X, y = rng.standard_normal((30, 9)), 3 * rng.standard_normal(30)
+        gamma, support = support_preserving_sets(9, rng)[name], np.array([0, 2, 3, 7])
+        point = refit(ez.risks.LeastSquares(X, y), gamma, support)
+        w = cp.Variable(9)
+        off = np.setdiff1d(np.arange(9), support)
+        problem = cp.Problem(cp.Minimize(cp.sum_squares(X @ w - y) / 30), [*membership(gamma, w), w[off] == 0])
+        problem.solve(solver=cp.CLARABEL)
+        assert gamma.violation(point.w) <= 1e-12
+        assert point.value == pytest.approx(problem.value, rel=1e-6)
+
+    @pytest.mark.parametrize("name", ["logistic", "poisson", "huber", "multinomial"])
+    def test_other_losses_over_a_set_are_stationary(self, name):
+        """Fixed points of the projected gradient: for convex risks, minimisers."""
+        risk, gamma = risks(3)[name], S.L1Ball(0.3)
+        support = np.array([0, 1, 3])
+        point = refit(risk, gamma, support)
+        L = 100.0
+        moved = gamma.project(point.w[support] - point.gradient[support] / L, support) - point.w[support]
+        assert L * np.abs(moved).max() <= 2e-5 * (1 + np.abs(point.gradient).max())
+
+    def test_singular_columns(self):
+        X = np.ones((10, 3))
+        point = refit(ez.risks.LeastSquares(X, np.arange(10.0)), S.Everywhere(), np.arange(3))
+        assert point.value == pytest.approx(np.var(np.arange(10.0)))
+
+    @given(seed=seeds)
+    @settings(max_examples=30, deadline=None)
+    def test_quadratic_over_a_slice(self, seed):
+        rng = np.random.default_rng(seed)
+        A = rng.standard_normal((6, 4))
+        G, b = A.T @ A + 0.01 * np.eye(4), rng.standard_normal(4)
+        gamma = S.GroupWise(S.L1Ball(0.2), [0, 0, 1, 1])
+        u = minimise_quadratic(G, b, gamma, np.arange(4), np.zeros(4))
+        L = np.linalg.eigvalsh(G)[-1]
+        assert np.abs(gamma.project(u - (G @ u - b) / L) - u).max() <= 1e-9
+
+
+class TestSwaps:
+    @staticmethod
+    def best_by_brute_force(risk, gamma, k):
+        return min(refit(risk, gamma, np.array(s)).value for s in itertools.combinations(range(risk.n_features), k))
+
+    @staticmethod
+    def best_exchange(risk, gamma, x):
+        """The best value after any single exchange."""
+        support = np.flatnonzero(x)
+        return min(
+            refit(risk, gamma, np.sort(np.append(np.setdiff1d(support, [i]), j))).value
+            for i in support
+            for j in np.setdiff1d(np.arange(x.size), support)
+        )
+
+    @pytest.mark.parametrize("name", ["least squares", "quadratic"])
+    @pytest.mark.parametrize("intercept", [False, True])
+    @pytest.mark.parametrize("seed", range(8))
+    def test_ends_where_no_single_exchange_helps(self, name, intercept, seed):
+        rng = np.random.default_rng(seed)
+        X = rng.standard_normal((25, 12)) @ (np.eye(12) + 0.6)
+        y = rng.standard_normal(25)
+        risk = ez.risks.LeastSquares(X, y, ridge=0.02, fit_intercept=intercept)
+        if name == "quadratic":
+            risk = ez.risks.Quadratic(X.T @ X, X.T @ y)
+        start = refit(risk, S.Everywhere(), np.arange(4))
+        search = SwapSearch(risk, S.Everywhere(), 4, NONE)
+        end = search.improve(start)
+        assert np.count_nonzero(end.w) <= 4
+        assert end.value <= start.value
+        assert end.value <= self.best_exchange(risk, S.Everywhere(), end.w) + 1e-9 * abs(end.value)
+
+    @pytest.mark.parametrize("kind", NAMES)
+    @pytest.mark.parametrize("seed", range(3))
+    def test_never_worse_and_always_feasible(self, kind, seed):
+        rng = np.random.default_rng(seed)
+        for name, risk in risks(seed).items():
+            gamma = support_preserving_sets(risk.n_features, rng)[kind]
+            start = refit(risk, gamma, np.arange(3))
+            end = SwapSearch(risk, gamma, 3, NONE).improve(start)
+            assert end.value <= start.value, name
+            assert np.count_nonzero(end.w) <= 3
+            assert gamma.violation(end.w) <= 1e-12
+
+    def test_all_places_are_used_when_that_helps(self):
+        risk = risks(4)["least squares"]
+        start = refit(risk, S.Everywhere(), np.array([7]))
+        assert np.count_nonzero(SwapSearch(risk, S.Everywhere(), 5, NONE).improve(start).w) == 5
+
+    def test_kept_coordinates_stay(self):
+        risk = risks(5)["least squares"]
+        for keep in ([1], [1, 2]):
+            result = ez.minimize(risk, 3, keep=keep)
+            assert set(keep) <= set(result.support)
+
+    def test_sparse_data_reaches_the_same(self):
+        import scipy.sparse as sp
+
+        rng = np.random.default_rng(6)
+        X = rng.standard_normal((60, 30)) * (rng.random((60, 30)) < 0.4)
+        y = X[:, :4] @ np.ones(4) + 0.3 * rng.standard_normal(60)
+        dense = ez.minimize(ez.risks.LeastSquares(X, y), 4)
+        sparse = ez.minimize(ez.risks.LeastSquares(sp.csr_array(X), y), 4)
+        np.testing.assert_array_equal(dense.support, sparse.support)
+        assert dense.fun == pytest.approx(sparse.fun, rel=1e-10)
+
+    def test_a_planted_error_in_the_formula_is_found(self, monkeypatch):
+        """Without the term of the removed column the search stops too early somewhere."""
+        original = SwapSearch._worth
+        stopped_early = 0
+        for seed in range(20):
+            rng = np.random.default_rng(seed)
+            X = rng.standard_normal((25, 12)) @ (np.eye(12) + 0.6)
+            risk = ez.risks.LeastSquares(X, rng.standard_normal(25))
+            monkeypatch.setattr(SwapSearch, "_worth", lambda self, slope, price: 0.3 * original(self, slope, price))
+            end = SwapSearch(risk, S.Everywhere(), 4, NONE).improve(refit(risk, S.Everywhere(), np.arange(4)))
+            stopped_early += end.value > self.best_exchange(risk, S.Everywhere(), end.w) * (1 + 1e-9)
+        assert stopped_early > 0
+
+    def test_restarts_help_on_a_hard_problem(self):
+        """More starts never hurt, and on some of ten correlated problems they find better supports."""
+        better = 0
+        for seed in range(10):
+            problem = ez.datasets.make_regression(40, 60, 8, correlation=0.95, snr=2.0, rng=seed)
+            risk = ez.risks.LeastSquares(problem.X, problem.y)
+            one = ez.minimize(risk, 8, rng=0)
+            many = ez.minimize(risk, 8, method=ez.preset("auto", n_starts=6), rng=0)
+            assert many.fun <= one.fun * (1 + 1e-12)
+            assert many.n_gradients > one.n_gradients
+            better += many.fun < one.fun * (1 - 1e-9)
+        assert better > 0
+
+
+class TestAuto:
+    @pytest.mark.parametrize("k", [25, 50, 100, 150])
+    def test_the_diagonal_example_is_solved(self, k):
+        """Where IHT ends at 1.10, 1.25, 1.33 times the optimum."""
+        example = ez.datasets.diagonal_example()
+        result = ez.minimize(ez.risks.LeastSquares(example.X, example.y), k)
+        assert result.fun == pytest.approx(example.optimum(k)[1], rel=1e-10)
+
+    @pytest.mark.parametrize("seed", range(6))
+    def test_close_to_brute_force(self, seed):
+        risk = risks(seed, d=10)["least squares"]
+        best = TestSwaps.best_by_brute_force(risk, S.Everywhere(), 3)
+        assert ez.minimize(risk, 3).fun <= best * 1.02
+
+    @pytest.mark.parametrize("name", risks(0))
+    def test_every_risk(self, name):
+        risk = risks(7)[name]
+        result = ez.minimize(risk, 3)
+        assert result.fun < risk.value(risk.zero)
+        assert result.support.size == 3
+        assert result.success
+
+    def test_smooth_without_curvature(self):
+        c = np.array([3.0, 0.1, -2.0, 0.5])
+        risk = ez.risks.Smooth(lambda w: float(np.sum((w - c) ** 2)), lambda w: 2 * (w - c), 4, convex=True)
+        result = ez.minimize(risk, 2)
+        np.testing.assert_allclose(result.x, [3, 0, -2, 0], atol=1e-5)
+
+    @pytest.mark.parametrize("scale", [1e-6, 1e6])
+    def test_scales_of_the_data_do_not_matter(self, scale):
+        rng = np.random.default_rng(0)
+        X = rng.standard_normal((50, 80))
+        y = X[:, :6] @ rng.uniform(0.5, 1.5, 6) + rng.standard_normal(50)
+        plain = ez.minimize(ez.risks.LeastSquares(X, y), 6)
+        for scaled in (ez.risks.LeastSquares(scale * X, y), ez.risks.LeastSquares(X, scale * y)):
+            np.testing.assert_array_equal(ez.minimize(scaled, 6).support, plain.support)
+
+
+class TestAdaptiveStep:
+    @pytest.mark.parametrize("kind", ["Everywhere", "L1Ball", "NonNegative", "GroupWise l1", "Box"])
+    @pytest.mark.parametrize("name", ["least squares", "logistic", "poisson", "huber"])
+    def test_the_inequality_of_the_proof_holds_at_every_step(self, kind, name):
+        """At w_t and at v_t = H_k(w_{t-1} - g/L_t), with the L_t of the history."""
+        rng = np.random.default_rng(0)
+        risk = risks(8)[name]
+        gamma = support_preserving_sets(8, rng)[kind]
+        points = [np.zeros(8)]
+        method = ez.preset("IHT-2SP", step="adaptive")
+        result = ez.minimize(risk, 3, gamma, method, max_iter=40, tol=0, callback=lambda r: points.append(r.x.copy()))
+        sizes = result.history.step[1:]
+        for before, after, size in zip(points, points[1:], sizes, strict=False):
+            g, L = risk.gradient(before), 1 / size
+            for x in (after, ez.hard_threshold(before - size * g, 3)):
+                move = x - before
+                bound = risk.value(before) + g @ move + 0.5 * L * move @ move
+                assert risk.value(x) <= bound + 1e-12 * abs(bound)
+            np.testing.assert_allclose(after, ez.two_step_projection(before - size * g, 3, gamma), atol=1e-12)
+        assert result.largest_L == pytest.approx(np.max(1 / sizes))
+
+    def test_longer_steps_than_one_over_L(self):
+        rng = np.random.default_rng(1)
+        risk = ez.risks.LeastSquares(rng.standard_normal((100, 400)), rng.standard_normal(100))
+        result = ez.minimize(risk, 5, method=ez.preset("IHT", step="adaptive"), max_iter=200)
+        assert result.largest_L < 0.5 * risk.smoothness.value
+        fixed = ez.minimize(risk, 5, method="IHT", max_iter=200)
+        assert result.nit < fixed.nit
