@@ -1,11 +1,11 @@
 """Learn from a noisy simulator how much to order, by a rule that looks at few of many signals.
 
-    python examples/sparse_policy.py [--k 6] [--queries 6000] [--runs 3] [--seed 0] [--out out/sparse_policy.png]
+    python examples/sparse_policy.py [--k 6] [--queries 5000] [--runs 3] [--seed 0] [--out out/sparse_policy.png]
 
 Every morning a shop looks at 200 signals z and fills its stock up to 100 + w·z. Unsold goods cost 1 a day, each
 customer who goes away costs 4. Five of the signals drive the demand, fifteen are noisy copies of these five, and
 179 have nothing to do with it; the last "signal" is always 1, its weight is the safety stock. The simulator
-f(w, seed) tells the mean cost of a day in 4 shops over 25 days, and this number is all that we get:
+f(w, seed) tells the mean cost of a day in 4 shops over 20 days, and this number is all that we get:
 
     minimise   E f(w, seed)       subject to at most k signals, one of them the safety stock
 
@@ -37,12 +37,12 @@ NAMES = [
 ]
 NAMES += [f"signal {j}" for j in range(len(NAMES), D)]
 MEAN, NOISE, UNSOLD, SHORT = 100.0, 5.0, 1.0, 4.0
-SHOPS, DAYS = 4, 25
+SHOPS, DAYS = 4, 20
 
 
 def main(
     k: int = 6,
-    queries: int = 6000,
+    queries: int = 5000,
     runs: int = 3,
     seed: int = 0,
     out: str | Path = "out/sparse_policy.png",
@@ -196,7 +196,7 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     """The options."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--k", type=int, default=6, help="signals at the most, safety stock included (default 6)")
-    parser.add_argument("--queries", type=int, default=6000, help="simulations of a run (default 6000)")
+    parser.add_argument("--queries", type=int, default=5000, help="simulations of a run (default 5000)")
     parser.add_argument("--runs", type=int, default=3, help="runs of each kind (default 3)")
     parser.add_argument("--seed", type=int, default=0, help="of the first run (default 0)")
     parser.add_argument("--out", default="out/sparse_policy.png", help="where the picture goes")

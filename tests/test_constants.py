@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -92,6 +93,20 @@ def test_singular_blocks_have_no_strong_convexity():
         assert restricted_constants(risk, s).strong_convexity == Constant(0.0, "exact")
         assert restricted_constants(risk, s).kappa == math.inf
     assert restricted_constants(LeastSquares(np.ones((5, 3)), np.ones(5)), 2).strong_convexity.value == 0
+
+
+def test_constants_are_kept_with_the_risk_but_not_with_its_copies():
+    X = np.random.default_rng(0).standard_normal((20, 6))
+    risk = LeastSquares(X, np.zeros(20))
+    assert restricted_constants(risk, 3) is restricted_constants(risk, 3)
+    part = risk.restrict([0, 2, 5])
+    H = 2 * X[:, [0, 2, 5]].T @ X[:, [0, 2, 5]] / 20
+    assert restricted_constants(part, 3).smoothness.value == pytest.approx(enumerated(H, 3)[0])
+    again = pickle.loads(pickle.dumps(risk))
+    assert restricted_constants(again, 3).smoothness == restricted_constants(risk, 3).smoothness
+    assert restricted_constants(again, 3) is not restricted_constants(risk, 3)
+    with_constants, plain = len(pickle.dumps(risk)), len(pickle.dumps(LeastSquares(X, np.zeros(20))))
+    assert with_constants < plain + 300
 
 
 def test_an_indefinite_quadratic():
@@ -233,7 +248,9 @@ def risks():
         "Multinomial": Multinomial(X, labels, ridge=0.1),
         "Multinomial, intercept": Multinomial(X, labels, ridge=0.1, fit_intercept=True),
         "Quadratic": Quadratic(X.T @ X, X.T @ signal),
-        "Smooth": Smooth(lambda w: np.sum(np.cos(w)) + w @ w, lambda w: 2 * w - np.sin(w), 5, smoothness=3, strong_convexity=1),
+        "Smooth": Smooth(
+            lambda w: np.sum(np.cos(w)) + w @ w, lambda w: 2 * w - np.sin(w), 5, smoothness=3, strong_convexity=1
+        ),
     }
 
 
@@ -298,7 +315,11 @@ def test_multinomial_uses_boehnings_matrix():
 
 def test_fallbacks_keep_the_source():
     X, y = np.random.default_rng(0).standard_normal((30, 6)), np.ones(30)
-    for risk in (LeastSquares(aslinearoperator(X), y, ridge=0.5), Poisson(X, y, ridge=0.5), Smooth(sum, np.ones_like, 6)):
+    for risk in (
+        LeastSquares(aslinearoperator(X), y, ridge=0.5),
+        Poisson(X, y, ridge=0.5),
+        Smooth(sum, np.ones_like, 6),
+    ):
         c = restricted_constants(risk, 2)
         assert c.smoothness.value == risk.smoothness.value
         assert c.strong_convexity.value == risk.strong_convexity.value
@@ -325,4 +346,5 @@ def test_large_problems_are_not_decomposed(monkeypatch):
     assert c.estimate.smoothness.value <= c.smoothness.value <= risk.smoothness.value
     assert restricted_constants(risk, 40).smoothness.value == risk.smoothness.value
     monkeypatch.setattr(constants, "LARGEST_HESSIAN", 10)
-    assert restricted_constants(risk, 5).smoothness == Constant(risk.smoothness.value, "bound")
+    larger = LeastSquares(problem.X, problem.y)
+    assert restricted_constants(larger, 5).smoothness == Constant(larger.smoothness.value, "bound")

@@ -9,10 +9,10 @@ import math
 
 import numpy as np
 import pytest
-from common import SHARED, support_preserving_sets
 from scipy.optimize import minimize_scalar
 
 import ellzero as ez
+from common import SHARED, support_preserving_sets
 from ellzero.risks import Constant, Huber, LeastSquares, Logistic, Multinomial, Poisson, Quadratic
 from ellzero.theory import THEOREMS, guarantee, largest_norm, prescribe, sample_complexity, tradeoff, variance_bound
 from ellzero.theory._question import Question
@@ -75,9 +75,10 @@ def allowed(g, risk, w_bar):
 
 
 def at_its_own_k(form, risk, **given):
-    """The guarantee in this form, at the smallest k it asks for; None if that is more than d."""
+    """The guarantee in this form, at the smallest k it asks for."""
     k = getattr_form(guarantee(risk, k=risk.n_features, **given), form).k_required
-    return None if k > risk.n_features else getattr_form(guarantee(risk, k=k, **given), form)
+    assert k <= risk.n_features
+    return getattr_form(guarantee(risk, k=k, **given), form)
 
 
 def getattr_form(g, form):
@@ -96,30 +97,24 @@ def shortfall(risk, gamma, g, members, factor=1.0, x0=None):
 @pytest.mark.parametrize("name", SETS)
 @pytest.mark.parametrize("kind", ["LeastSquares", "Quadratic", "Logistic", "Huber"])
 def test_iht_2sp_keeps_its_promise(name, kind):
-    seen = set()
-    for seed in range(2):
-        rng = np.random.default_rng([seed, SETS.index(name)])
-        gamma = support_preserving_sets(D, rng)[name]
-        risk = make_risk(kind, rng, kappa=rng.uniform(1.05, 1.6))
-        members = best_members(risk, gamma)
-        start = ez.hard_threshold(rng.standard_normal(D), 3)
-        radius = 1e-9 + max(np.linalg.norm(w) for w in members) + np.linalg.norm(start)
-        for form, rho in itertools.product(FORMS, (0.25, 0.5)):
-            g = at_its_own_k(form, risk, k_bar=1, constraint=gamma, rho=rho, radius=radius, epsilon=1e-4)
-            if g is None:
-                continue
-            assert g.holds and g.k == g.k_required and g.k_bar_max >= 1
-            assert shortfall(risk, gamma, g, members) <= 1e-12
-            assert shortfall(risk, gamma, g, members, x0=start if g.k >= 3 else None) <= 1e-12
-            seen.add((form, rho))
-    assert {("paper", 0.5), ("sharp", 0.5), ("widest", 0.25)} <= seen
+    rng = np.random.default_rng(SETS.index(name))
+    gamma = support_preserving_sets(D, rng)[name]
+    risk = make_risk(kind, rng, kappa=rng.uniform(1.05, 1.3))
+    members = best_members(risk, gamma)
+    start = ez.hard_threshold(rng.standard_normal(D), 2)
+    radius = 1e-9 + max(np.linalg.norm(w) for w in members) + np.linalg.norm(start)
+    for form, rho in [("paper", 0.5), ("paper", 0.42), ("sharp", 0.5), ("widest", 0.5)]:
+        g = at_its_own_k(form, risk, k_bar=1, constraint=gamma, rho=rho, radius=radius, epsilon=1e-4)
+        assert g.holds and g.k == g.k_required and g.k_bar_max >= 1
+        assert shortfall(risk, gamma, g, members) <= 1e-12
+        assert shortfall(risk, gamma, g, members, x0=start) <= 1e-12
 
 
 def test_iht_keeps_its_promise_for_two_nonzeros():
     """Γ = R^d, k̄ = 2: every pair of coordinates has its own optimum."""
-    for seed in range(6):
+    for seed in range(3):
         rng = np.random.default_rng(seed)
-        risk = make_risk("LeastSquares", rng, kappa=1.0 + 0.25 * rng.random(), d=16, n=40)
+        risk = make_risk("LeastSquares", rng, kappa=1.05 + 0.2 * rng.random(), d=16, n=40)
         members = []
         for S in itertools.combinations(range(16), 2):
             w = np.zeros(16)
@@ -140,10 +135,12 @@ def test_a_step_that_is_too_long_breaks_the_promise(kind):
     g = at_its_own_k("paper", risk, k_bar=1, method="IHT", radius=2.0, epsilon=1e-6)
     assert shortfall(risk, gamma, g, members) <= 0
     assert shortfall(risk, gamma, g, members, factor=2.5) > 0
-    bounded = ez.sets.LinfBall(5.0)
-    g = at_its_own_k("widest", risk, k_bar=1, constraint=bounded, radius=2.0, epsilon=1e-6)
-    assert shortfall(risk, bounded, g, members) <= 0
-    assert shortfall(risk, bounded, g, members, factor=4.0) > 0
+    if kind == "LeastSquares":  # the logistic risk of the origin is within every factor of R(w̄)
+        bounded = ez.sets.LinfBall(5.0)
+        for form in FORMS:
+            g = at_its_own_k(form, risk, k_bar=1, constraint=bounded, radius=2.0, epsilon=1e-6)
+            assert shortfall(risk, bounded, g, members) <= 0
+            assert shortfall(risk, bounded, g, members, factor=4.0) > 0
 
 
 def test_a_k_that_is_too_small_breaks_the_promise():
@@ -180,7 +177,7 @@ def test_minimize_with_the_prescribed_numbers():
 def test_the_guarantee_after_an_adaptive_run():
     """R(x) <= R(w) + <∇R(w), x - w> + L_t/2||x - w||² at v_t and w_t, then L := max L_t."""
     far_below = 0
-    for seed in range(8):
+    for seed in range(4):
         rng = np.random.default_rng(seed)
         values = np.r_[1.0, 1.3, rng.uniform(1, 1.3, 38)]
         values[0] = 20.0  # a coordinate that nobody needs, and that rules the global L
@@ -194,7 +191,10 @@ def test_the_guarantee_after_an_adaptive_run():
                 v = ez.hard_threshold(w - at.gradient / L, 20)
                 points = [risk.at(v), risk.at(gamma.project(v))]
                 moved = [p.w - w for p in points]
-                if all(p.value <= at.value + at.gradient @ m + L / 2 * m @ m + 1e-12 for p, m in zip(points, moved, strict=True)):
+                if all(
+                    p.value <= at.value + at.gradient @ m + L / 2 * m @ m + 1e-12
+                    for p, m in zip(points, moved, strict=True)
+                ):
                     break
                 L *= 1.5
             w, largest, best = points[1].w, max(largest, L), min(best, points[1].value)
@@ -207,7 +207,7 @@ def test_the_guarantee_after_an_adaptive_run():
         before = guarantee(risk, k=20, k_bar=1, constraint=gamma, nu=1.0)
         assert not before.holds  # κ = 20 beforehand
         far_below += largest < 0.15 * before.L.value
-    assert far_below == 8
+    assert far_below == 4
 
 
 # ---------------------------------------------------------------- the stochastic theorem
@@ -248,21 +248,17 @@ def test_hsg_ht_keeps_its_promise_on_average(name, form):
     gamma = ez.sets.Everywhere() if name == "HSG-HT" else ez.sets.L2Ball(0.9)  # ||b|| = 0.85: w̄ = b is in Γ
     p = prescribe_form(form, name, 1.0, 1.0, k=60, k_bar=2, alpha=alpha, B=B, rho=0.5)
     assert p.k_required <= 60
-    epsilon = 0.05 if name == "HSG-HT" else 0.3
+    epsilon = 0.1
     T = p.n_iter(epsilon, float(b @ b))
     sizes = [schedule_size(p.tau, p.omega, t, 4000) for t in range(T)]
     assert sizes[0] < 200 and sizes[-1] > 1000
-    limit = p.factor * B / 2 + epsilon
-    k = p.k_required
-    runs = [run_batches(xi, b, k, gamma, p.step, sizes, np.random.default_rng(seed)) for seed in range(25)]
+    # b minimises R over all vectors: m = R(w̄), the paper's case of a global minimiser, whose bound has no factor
+    limit, k = B / 2 + epsilon, p.k_required
+    runs = [run_batches(xi, b, k, gamma, p.step, sizes, np.random.default_rng(seed)) for seed in range(12)]
     assert upper_mean(runs) <= limit
-    if name == "HSG-HT":  # batches that do not grow leave noise behind
-        runs = [run_batches(xi, b, k, gamma, p.step, [1] * T, np.random.default_rng(seed)) for seed in range(25)]
-        assert lower_mean(runs) > limit
-    else:  # a step that is too long diverges where Γ lets it
-        wide = ez.sets.LinfBall(1e3)
-        runs = [run_batches(xi, b, k, wide, 3.2 * p.step, sizes, np.random.default_rng(seed)) for seed in range(10)]
-        assert lower_mean(runs) > limit
+    # batches that do not grow leave noise behind
+    runs = [run_batches(xi, b, k, gamma, p.step, [1] * T, np.random.default_rng(seed)) for seed in range(12)]
+    assert lower_mean(runs) > limit
 
 
 def test_hsg_ht_2sp_on_a_logistic_regression():
@@ -314,7 +310,7 @@ def run_directions(b, k, gamma, step, counts, mu, rng, s2):
 
 @pytest.mark.parametrize(
     ("name", "form", "s2", "epsilon", "seeds"),
-    [("HZO-HT", "paper", 1, 1e-3, 20), ("HZO-HT-2SP", "sharp", 1, 1e-3, 20), ("HZO-HT-2SP", "paper", 1, 1e-2, 20), ("HZO-HT", "paper", None, 0.3, 4)],
+    [("HZO-HT", "paper", 1, 1e-3, 20), ("HZO-HT-2SP", "sharp", 1, 1e-3, 20), ("HZO-HT-2SP", "paper", 1, 1e-2, 20), ("HZO-HT", "paper", None, 0.4, 3)],
 )  # fmt: skip
 def test_hzo_ht_as_stated_on_average(name, form, s2, epsilon, seeds):
     d, mu, alpha = (200, 1e-6, 1.3) if s2 else (40, 1e-6, 1.5)
@@ -330,20 +326,24 @@ def test_hzo_ht_as_stated_on_average(name, form, s2, epsilon, seeds):
     T = p.n_iter(epsilon, float(w_bar @ w_bar), float(np.linalg.norm(w_bar - b)))
     counts = [schedule_size(p.tau, p.omega, t) for t in range(T)]
     limit = p.factor * risk_bar + epsilon + p.Z * mu**2
-    runs = [run_directions(b, k, gamma, p.step, counts, mu, np.random.default_rng(seed), s2 or d) for seed in range(seeds)]
+    runs = [
+        run_directions(b, k, gamma, p.step, counts, mu, np.random.default_rng(seed), s2 or d) for seed in range(seeds)
+    ]
     assert upper_mean(runs) <= limit
-    if name == "HZO-HT":  # one direction a step: no iterate comes near
-        runs = [run_directions(b, k, gamma, p.step, [1] * T, mu, np.random.default_rng(seed), s2 or d) for seed in range(seeds)]
+    if name == "HZO-HT" and s2:  # one direction a step: no iterate comes near
+        runs = [
+            run_directions(b, k, gamma, p.step, [1] * T, mu, np.random.default_rng(seed), s2 or d)
+            for seed in range(seeds)
+        ]
         assert lower_mean(runs) > limit
 
 
-@pytest.mark.parametrize(("d", "expected"), [(1000, 14.6), (10_000, 19.7)])
-def test_the_gap_in_the_zeroth_order_proof(d, expected):
+def test_the_gap_in_the_zeroth_order_proof():
     """ε_F bounds E||[g - ∇R]_F||² on a fixed F; on the support that g itself has chosen it does not."""
-    rng = np.random.default_rng(0)
+    d, rng = 1000, np.random.default_rng(0)
     chosen, fixed = [], []
-    for _ in range(20):
-        u = rng.standard_normal((2000 if d == 1000 else 400, d))
+    for _ in range(12):
+        u = rng.standard_normal((2000, d))
         u /= np.linalg.norm(u, axis=1, keepdims=True)
         top = np.argmax(np.abs(u), axis=1)  # supp H_1(-ηg), g = d·u_1·u for R(w) = w_1
         error = d * u[:, 0] * np.take_along_axis(u, top[:, None], axis=1)[:, 0] - (top == 0)
@@ -355,7 +355,7 @@ def test_the_gap_in_the_zeroth_order_proof(d, expected):
     assert bound == pytest.approx(10, rel=0.01)
     assert upper_mean(fixed) <= bound  # any fixed F of 3 coordinates is fine
     assert lower_mean(chosen) > bound  # F = supp(w_t) ∪ supp(w̄) has 2, and is not
-    assert np.mean(chosen) == pytest.approx(expected, rel=0.12)
+    assert np.mean(chosen) == pytest.approx(14.6, rel=0.1)
 
 
 def test_hzo_is_never_called_proved():
@@ -391,7 +391,7 @@ def test_k_required_is_the_smallest_that_satisfies_its_own_inequality(method):
 
 def test_k_bar_max_is_what_k_covers():
     risk = Quadratic(np.diag(np.linspace(1, 2, 400)), np.ones(400))
-    for k in (15, 16, 17, 100, 255, 256):
+    for k in (15, 16, 17, 100):
         g = guarantee(risk, k=k, k_bar=1, method="IHT", radius=1.0)
         assert g.k_bar_max == k // 16
         assert g.widest.k_bar_max == math.ceil(k / 4) - 1
@@ -411,7 +411,9 @@ def test_what_falls_short_is_said_with_what_would_do():
     assert f"k >= {g.k_required} (out of reach, d = 100)" in premise.remedy
     more = float(premise.remedy.split("which ")[1].split(" more ridge")[0])
     assert guarantee(LeastSquares(X, X[:, 0], ridge=1.02 * more), k=30, k_bar=3, constraint=ez.sets.L1Ball(1.0)).holds
-    assert not guarantee(LeastSquares(X, X[:, 0], ridge=0.9 * more), k=30, k_bar=3, constraint=ez.sets.L1Ball(1.0)).holds
+    assert not guarantee(
+        LeastSquares(X, X[:, 0], ridge=0.9 * more), k=30, k_bar=3, constraint=ez.sets.L1Ball(1.0)
+    ).holds
     whole = guarantee(risk, k=1000, k_bar=3, constraint=ez.sets.L1Ball(1.0))
     assert whole.k == 100
     assert "k = d leaves no sparsity constraint" in str(whole)
@@ -454,7 +456,9 @@ def test_t_is_the_corrected_one():
 def test_the_widest_form_is_the_sharp_one_at_4_kappa_squared():
     for kappa, k_bar in [(1.5, 4), (3.0, 2), (7.0, 1)]:
         k = round(4 * kappa**2 * k_bar)
-        sharp, widest = (prescribe_form(f, "IHT-2SP", kappa, 1.0, k=k, k_bar=k_bar, rho=0.5) for f in ("sharp", "widest"))
+        sharp, widest = (
+            prescribe_form(f, "IHT-2SP", kappa, 1.0, k=k, k_bar=k_bar, rho=0.5) for f in ("sharp", "widest")
+        )
         for field in ("gap", "rho", "factor", "prefactor", "step"):
             assert getattr(sharp, field) == pytest.approx(getattr(widest, field))
         wider = prescribe_form("widest", "IHT-2SP", kappa, 1.0, k=4 * k, k_bar=k_bar)
@@ -491,7 +495,9 @@ def test_where_the_distance_comes_from():
     scaled = LeastSquares(np.diag(np.sqrt(np.linspace(1, 2, 30))), np.ones(30))
     steps = [guarantee(scaled, constraint=ez.sets.LinfBall(r), **ask).n_iter for r in (0.1, 1.0, 10.0)]
     assert steps == sorted(steps) and steps[0] < steps[-1]
-    assert guarantee(scaled, k=20, k_bar=1, method="IHT", radius=1.0).epsilon == pytest.approx(1e-3 * scaled.value(np.zeros(30)))
+    assert guarantee(scaled, k=20, k_bar=1, method="IHT", radius=1.0).epsilon == pytest.approx(
+        1e-3 * scaled.value(np.zeros(30))
+    )
 
 
 def test_lower_bounds():
@@ -542,7 +548,15 @@ def test_a_bound_above_the_start_says_nothing():
     ],
 )  # fmt: skip
 def test_each_premise_can_fail(ask, name, found):
-    ask = {"risk": LeastSquares(np.diag(np.linspace(10, 10.5, 20)), np.ones(20)), "k": 10, "k_bar": 1, "constraint": ez.sets.L2Ball(1.0), "method": "IHT-2SP", "epsilon": 0.01, **ask}
+    ask = {
+        "risk": LeastSquares(np.diag(np.linspace(10, 10.5, 20)), np.ones(20)),
+        "k": 10,
+        "k_bar": 1,
+        "constraint": ez.sets.L2Ball(1.0),
+        "method": "IHT-2SP",
+        "epsilon": 0.01,
+        **ask,
+    }
     g = guarantee(**ask)
     premise = next(p for p in g.premises if p.name == name)
     assert not premise.holds and not g.holds
@@ -550,10 +564,13 @@ def test_each_premise_can_fail(ask, name, found):
     assert premise.remedy
     for text in (str(g), g._repr_html_()):
         assert name in text
-    without = {**ask, **{key: None for key in ("reference", "x0", "L", "nu", "lower_bound", "B") if key in ask}}
-    if set(without) - set(ask) or without != ask:
-        pass
-    good = guarantee(LeastSquares(np.diag(np.linspace(10, 10.5, 20)), np.ones(20)), k=10, k_bar=1, constraint=ez.sets.L2Ball(1.0), epsilon=0.01)
+    good = guarantee(
+        LeastSquares(np.diag(np.linspace(10, 10.5, 20)), np.ones(20)),
+        k=10,
+        k_bar=1,
+        constraint=ez.sets.L2Ball(1.0),
+        epsilon=0.01,
+    )
     assert good.holds
 
 
@@ -584,7 +601,9 @@ def test_variance_bounds_are_never_wrong(model, intercept, weighted):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((25, 4)) + 1
     signal = X @ [1.0, -1, 0.5, 0]
-    y = {LeastSquares: signal, Huber: signal}.get(model, np.digitize(signal, [0.0] if model is Logistic else [-0.3, 0.6]))
+    y = {LeastSquares: signal, Huber: signal}.get(
+        model, np.digitize(signal, [0.0] if model is Logistic else [-0.3, 0.6])
+    )
     risk = model(X, y, ridge=0.7, fit_intercept=intercept, sample_weight=rng.uniform(0.1, 3, 25) if weighted else None)
     bound = variance_bound(risk, 2.0).value
     largest = 0.0
@@ -606,7 +625,9 @@ def test_costs_are_the_corollaries_sums():
     assert (g.n_iter, g.tau, g.omega, g.step) == (T, p.tau, p.omega, p.step)
     directions = sum(schedule_size(p.tau, p.omega, t) for t in range(T))
     assert (g.n_thresholds, g.n_directions, g.n_values, g.n_gradients) == (T, directions, directions + T, 0)
-    by_hand = guarantee(risk, k=90, k_bar=1, method="HZO-HT", alpha=1.1, s2=7, reference=np.eye(100)[0], epsilon=0.1, mu=1e-4)
+    by_hand = guarantee(
+        risk, k=90, k_bar=1, method="HZO-HT", alpha=1.1, s2=7, reference=np.eye(100)[0], epsilon=0.1, mu=1e-4
+    )
     assert by_hand.bound == pytest.approx(risk.value(np.eye(100)[0]) + 0.1 + p.Z * 1e-8)
     default = guarantee(risk, k=90, k_bar=1, method="HZO-HT", alpha=1.1, s2=7, radius=1.0, epsilon=0.1)
     assert p.Z * default.mu**2 == pytest.approx(0.1)
@@ -662,7 +683,7 @@ def test_the_report():
 
 @pytest.mark.parametrize("name", SETS)
 def test_largest_norm_is_never_exceeded(name):
-    for seed in range(10):
+    for seed in range(1 if name == "Intersection" else 6):
         rng = np.random.default_rng(seed)
         gamma = support_preserving_sets(D, rng)[name]
         for k in (1, 2, 5, D):
@@ -672,7 +693,7 @@ def test_largest_norm_is_never_exceeded(name):
             if bound is None:
                 continue
             largest = 0.0
-            for _ in range(30):
+            for _ in range(20):
                 S = np.sort(rng.choice(D, k, replace=False))
                 v = rng.standard_normal(k) * 10.0 ** rng.integers(-1, 3)
                 v = np.abs(v) if rng.random() < 0.5 else v
@@ -740,7 +761,10 @@ def test_the_frontier_is_the_smallest_rho(method, form):
         assert prescribe(method, 1.5, 1.0, rho=p.rho, **given).k_required <= k
         assert prescribe(method, 1.5, 1.0, rho=0.99 * p.rho, **given).k_required > k
         assert p.factor == pytest.approx(prescribe(method, 1.5, 1.0, rho=p.rho, **given).factor)
-    assert prescribe(method, 1.5, 1.0, k=k, k_bar=len(points) + 1, alpha=1.5, rho=0.5, sharp=form == "sharp").k_required > k
+    assert (
+        prescribe(method, 1.5, 1.0, k=k, k_bar=len(points) + 1, alpha=1.5, rho=0.5, sharp=form == "sharp").k_required
+        > k
+    )
 
 
 def test_bounds_along_the_frontier():

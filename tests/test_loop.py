@@ -74,8 +74,12 @@ class TestMethods:
         risk, _ = problem
         with pytest.raises(ValueError, match=r"Simplex\(total=1\).*exact budget.*restricted"):
             ez.minimize(risk, 3, S.Simplex(1.0), "IHT-2SP")
-        result = ez.minimize(risk, 3, S.Simplex(1.0))
+        capped = S.Intersection(S.Simplex(1.0), S.LinfBall(0.5))
+        result = ez.minimize(risk, 3, capped)
         assert result.projection == "restricted"
+        assert result.violation <= 1e-12
+        result = ez.minimize(risk, 3, S.Simplex(1.0))
+        assert result.projection == "euclidean"
         assert result.x.sum() == pytest.approx(1.0, abs=1e-14)
         assert (result.x >= 0).all()
         assert result.support.size <= 3

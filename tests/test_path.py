@@ -82,8 +82,8 @@ class TestPath:
     def test_the_constraint_holds_for_every_k(self, name):
         gamma = support_preserving_sets(30, np.random.default_rng(5))[name]
         risk, _, _ = regression(3, n=50, d=30)
-        path = ez.minimize_path(risk, [0, 2, 5, 9], gamma, both_ways=True, max_iter=30)
-        assert path.ks.tolist() == [0, 2, 5, 9] and (np.diff(path.fun) <= 0).all()
+        path = ez.minimize_path(risk, [0, 2, 6], gamma, both_ways=True, max_iter=10)
+        assert path.ks.tolist() == [0, 2, 6] and (np.diff(path.fun) <= 0).all()
         assert all(gamma.contains(res.x) and res.support.size <= res.k for res in path)
 
     def test_sets_that_do_not_preserve_supports(self):

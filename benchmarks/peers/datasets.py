@@ -90,7 +90,9 @@ DATASETS = [
         Dataset(f"P6-{k}", f"the diagonal example, 350 x 350, k = {k}; the optimum is known", partial(diagonal, k))
         for k in (25, 50, 100, 150)
     ),
-    Dataset("sp500", "S&P 500 tracking, 402 days x 501 stocks, k = 15, sum of |w| at most 0.1 a sector; R is a sum", sp500),
+    Dataset(
+        "sp500", "S&P 500 tracking, 402 days x 501 stocks, k = 15, sum of |w| at most 0.1 a sector; R is a sum", sp500
+    ),
     Dataset("riboflavin", "riboflavin, 71 x 4088 standardised genes, k = 10", riboflavin),
     Dataset("basehock", "text, logistic, sparse 1993 x 4862 (words present or not), k = 50", basehock),
 ]

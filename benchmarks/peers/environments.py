@@ -1,9 +1,9 @@
 """An environment of its own for each peer, made on demand, so that one that does not install breaks nothing else."""
 
 import os
+import shutil
 import subprocess
 import sys
-import venv
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -20,7 +20,10 @@ def python_for(solver):
     failed, ready = home / "failed", home / "ready"
     if not ready.exists() and not failed.exists():
         print(f"installing {solver.package} ...", flush=True)
-        venv.create(home, with_pip=True)
+        base = interpreter(solver.python)
+        if base is None:
+            return None, f"there is no Python {solver.python}, the last one it has wheels for"
+        subprocess.run([base, "-m", "venv", home], check=True)
         command = [python, "-m", "pip", "install", "--disable-pip-version-check", "numpy", "scipy", *solver.requires]
         with log.open("w") as out:
             done = subprocess.run(command, stdout=out, stderr=subprocess.STDOUT, timeout=1800)
@@ -28,6 +31,17 @@ def python_for(solver):
     if failed.exists():
         return None, failed.read_text()
     return str(python), None
+
+
+def interpreter(wanted):
+    """An interpreter of the wanted version, this one if None, or None where there is none."""
+    if wanted is None:
+        return sys.executable
+    places = sorted(Path.home().glob(f".pyenv/versions/{wanted}.*/bin/python"))
+    for python in filter(None, [shutil.which(f"python{wanted}"), *map(str, places)]):
+        if subprocess.run([python, "-c", "pass"], capture_output=True).returncode == 0:
+            return python
+    return None
 
 
 def reason(log):

@@ -80,7 +80,11 @@ def write(store):
     draw(problems)
     titles = {d.name: d.title for d in DATASETS}
     several = {d.name for d in DATASETS if len(d.seeds) > 1}
-    text = [HEAD.format(**describe(about)), overview(problems, several), "\n![objective against passes](figures/peers.png)\n"]
+    text = [
+        HEAD.format(**describe(about)),
+        overview(problems, several),
+        "\n![objective against passes](figures/peers.png)\n",
+    ]
     text += ["## Every measurement\n", LEGEND.format(**describe(about))]
     for (name, seed), rows in problems.items():
         text.append(f"### {label(name, seed, several)}: {titles[name]}\n\n{table(rows)}\n")
@@ -140,7 +144,12 @@ def overview(problems, several):
         peers = [row for row in rows if not row["ours"] and valid(row)]
         mine = ["", "", "", ""]
         if ours:
-            mine = [f"**{ours['R']:.6g}**", f"**{ours['passes']:.0f}**", f"{ours['seconds']:.3g}", f"{ours['memory']:.0f} MB"]
+            mine = [
+                f"**{ours['R']:.6g}**",
+                f"**{ours['passes']:.0f}**",
+                f"{ours['seconds']:.3g}",
+                f"{ours['memory']:.0f} MB",
+            ]
         theirs = ["none", "", ""]
         if peers:
             best = best_of(peers)
@@ -150,7 +159,8 @@ def overview(problems, several):
             theirs = [
                 f"{best:.6g}",
                 f"{there['passes']:.0f} ({there['solver']})",
-                f"{quick['passes']:.0f} ({quick['solver']}, " + ("best R)" if above <= TIE else f"R +{100 * above:.2g}%)"),
+                f"{quick['passes']:.0f} ({quick['solver']}, "
+                + ("best R)" if above <= TIE else f"R +{100 * above:.2g}%)"),
             ]
         lines.append("| " + " | ".join([label(name, seed, several), *theirs[:2], *mine, theirs[2]]) + " |")
     return "\n".join(lines)
@@ -167,7 +177,9 @@ def settings(rows):
         if solver.name in versions or any(row["solver"] == solver.name for row in rows):
             seconds = f"{min(imports[solver.name]):.1f} s" if imports[solver.name] else ""
             settings = solver.settings.replace("|", "\\|")
-            lines.append(f"| {solver.name} | {solver.package} {versions.get(solver.name, '')} | {seconds} | {settings} |")
+            lines.append(
+                f"| {solver.name} | {solver.package} {versions.get(solver.name, '')} | {seconds} | {settings} |"
+            )
     return "\n".join(lines) + "\n"
 
 
@@ -235,7 +247,17 @@ def panel(ax, name, rows):
         x, y = row["passes"], max(row["refit"] / best - 1, FLOOR)
         colour, marker = LOOK.get(row["solver"], ("#777777", "o"))
         ours = row["ours"]
-        ax.plot(x, y, marker, color=colour, ms=13 if marker == "*" else 6.5, mec="white", mew=0.7, zorder=4 if ours else 3, clip_on=False)
+        ax.plot(
+            x,
+            y,
+            marker,
+            color=colour,
+            ms=13 if marker == "*" else 6.5,
+            mec="white",
+            mew=0.7,
+            zorder=4 if ours else 3,
+            clip_on=False,
+        )
         ax.points.append((x, y, f"ellzero {row['solver']}" if ours else row["solver"], colour, ours))
     xs, ys = [p[0] for p in ax.points], [p[1] for p in ax.points]
     ax.set_xlim(min(xs) / 2.5, max(xs) * 12)
@@ -259,7 +281,9 @@ def place_labels(ax):
     frame = ax.get_window_extent(renderer)
     places = [(9, -4), (9, 8), (-4, 10)]
     places += [(dx, dy) for dy in range(14, 260, 12) for dx in (4, 24, -30, 48, -60)]
-    for (px, py), (_, _, name, colour, ours) in sorted(zip(dots, ax.points, strict=True), key=lambda p: (not p[1][4], p[0][0])):
+    for (px, py), (_, _, name, colour, ours) in sorted(
+        zip(dots, ax.points, strict=True), key=lambda p: (not p[1][4], p[0][0])
+    ):
         weight = "bold" if ours else "normal"
         text = ax.annotate(name, (px, py), xycoords="figure pixels", fontsize=8, color=colour, weight=weight, zorder=5)
         box = text.get_window_extent(renderer)

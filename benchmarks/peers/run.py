@@ -26,12 +26,12 @@ def main(options=()):
         write(json.loads(STORE.read_text()))
         return
     solvers = [s for s in SOLVERS if chosen(s.name, args.solvers)]
-    rows, begun = [], {"load": os.getloadavg(), "date": time.strftime("%Y-%m-%d"), "limit": args.time_limit}
+    about = {"load": os.getloadavg(), "date": time.strftime("%Y-%m-%d"), "limit": args.time_limit}
+    rows = []
     print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores", flush=True)
     for dataset in DATASETS:
-        if not chosen(dataset.name, args.problems):
-            continue
-        for seed in args.seeds or dataset.seeds:
+        seeds = args.seeds if args.seeds and len(dataset.seeds) > 1 else dataset.seeds
+        for seed in seeds if chosen(dataset.name, args.problems) else ():
             try:
                 objective = dataset.get_data(seed)
             except Missing as error:
@@ -39,20 +39,26 @@ def main(options=()):
                 continue
             several = f", seed {seed}" if len(dataset.seeds) > 1 else ""
             print(f"\n{dataset.name}: {dataset.title}{several} (load {os.getloadavg()[0]:.1f})", flush=True)
-            mine = measure_all(solvers, objective, args, first_seed=seed == (args.seeds or dataset.seeds)[0])
+            mine = measure_all(solvers, objective, args, first_seed=seed == seeds[0])
             mine = [row | {"problem": dataset.name, "seed": seed, "k": objective.k} for row in mine]
             print(table(mine, markdown=False), flush=True)
             rows += mine
-            if seed not in (None, *dataset.seeds) and not several:
-                break
+            if args.all or args.write:
+                keep(rows, about | {"load at the end": os.getloadavg()}, fresh=args.all)
     if args.all or args.write:
-        begun["load at the end"] = os.getloadavg()
-        STORE.parent.mkdir(exist_ok=True)
-        kept = json.loads(STORE.read_text())["rows"] if args.write and STORE.exists() else []
-        new = {key(row) for row in rows}
-        store = {"about": begun, "rows": [row for row in kept if key(row) not in new] + rows}
-        STORE.write_text(json.dumps(store))
-        write(store)
+        write(json.loads(STORE.read_text()))
+
+
+def keep(rows, about, fresh):
+    """Store the rows, beside those of earlier runs unless `fresh`."""
+    STORE.parent.mkdir(exist_ok=True)
+    old = [] if fresh or not STORE.exists() else json.loads(STORE.read_text())["rows"]
+    new = {key(row): row for row in rows}
+    merged = [new.pop(key(row), row) for row in old] + [row for row in rows if key(row) in new]
+    order = {solver.name: i for i, solver in enumerate(SOLVERS)}
+    places = {dataset.name: i for i, dataset in enumerate(DATASETS)}
+    merged.sort(key=lambda row: (places[row["problem"]], row["seed"], order.get(row["solver"], 99)))
+    STORE.write_text(json.dumps({"about": about, "rows": merged}))
 
 
 def key(row):
@@ -106,9 +112,23 @@ def measure_all(solvers, objective, args, first_seed):
 
 def measure(solver, objective, python, folder, args):
     """Run the worker, and evaluate what it answers."""
-    command = [python, "-m", "benchmarks.peers.worker", solver.name, folder, str(args.time_limit), str(args.memory_limit)]
+    command = [
+        python,
+        "-m",
+        "benchmarks.peers.worker",
+        solver.name,
+        folder,
+        str(args.time_limit),
+        str(args.memory_limit),
+    ]
     child = subprocess.Popen(
-        command, cwd=ROOT, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        command,
+        cwd=ROOT,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     )
     try:
         out, err = child.communicate(timeout=6 * args.time_limit + 60)  # the worker's own limit is one call's
@@ -125,7 +145,9 @@ def measure(solver, objective, python, folder, args):
     seconds = float(np.median(result["times"]))
     return result | {
         "R": objective.value(w),
-        "refit": min(objective.value(refitted), objective.value(w)) if objective.violation(w) <= 1e-9 else objective.value(refitted),
+        "refit": min(objective.value(refitted), objective.value(w))
+        if objective.violation(w) <= 1e-9
+        else objective.value(refitted),
         "nonzeros": int(np.count_nonzero(w)),
         "violation": objective.violation(w),
         "f1": objective.f1(w),

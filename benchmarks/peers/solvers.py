@@ -20,6 +20,7 @@ class Solver:
     name = ""
     package = ""
     requires: tuple[str, ...] = ()
+    python: str | None = None  # the version it needs, where this one is too new
     settings = ""
     compiles = False  # the first call compiles, so that a slow first call says little about the second
     exact = False  # runs until the time limit, once, on the first seed
@@ -52,7 +53,12 @@ class Solver:
 
 
 class Auto(Solver):
-    name, package, settings, states_groups = "auto", "ellzero", 'minimize(risk, k, constraint), the default method="auto"', True
+    name, package, settings, states_groups = (
+        "auto",
+        "ellzero",
+        'minimize(risk, k, constraint), the default method="auto"',
+        True,
+    )
     options: dict = {}
 
     def load(self):
@@ -84,7 +90,10 @@ class AutoStarts(Auto):
 
 
 class IHT(Auto):
-    name, settings = "IHT 1/L", 'method="IHT" ("IHT-2SP" under a constraint): the paper\'s, step 1/L, at most 1000 iterations'
+    name, settings = (
+        "IHT 1/L",
+        'method="IHT" ("IHT-2SP" under a constraint): the paper\'s, step 1/L, at most 1000 iterations',
+    )
 
     def method(self, gamma):
         return "IHT" if gamma is None else "IHT-2SP"
@@ -121,12 +130,11 @@ class Abess(Solver):
 
     def run(self, objective, time_limit):
         o = objective
+        options = {"support_size": o.k, "fit_intercept": False, **self.options}
         if o.kind == "logistic":
-            model = self.abess.LogisticRegression(
-                support_size=o.k, fit_intercept=False, primary_model_fit_max_iter=50, **self.options
-            )
+            model = self.abess.LogisticRegression(primary_model_fit_max_iter=50, **options)
         else:
-            model = self.abess.LinearRegression(support_size=o.k, fit_intercept=False, **self.options)
+            model = self.abess.LinearRegression(**options)
         y = (o.y > 0).astype(int) if o.kind == "logistic" else o.y
         X = sparse.csc_matrix(o.X) if sparse.issparse(o.X) else o.X
         bounds = {"beta_low": 0.0} if o.nonnegative else {}
@@ -135,10 +143,17 @@ class Abess(Solver):
 
 class AbessPath(Abess):
     name = "abess path"
-    settings = "as abess, but support_size=range(1, k+1), warm-started; important_search=0, exchange_num=k: the slowest and best"
+    settings = "as abess, but warm-started along support_size = 1, ..., k, with important_search=0 and exchange_num=20"
 
     def run(self, objective, time_limit):
-        self.options = {"important_search": 0, "exchange_num": objective.k}
+        sizes = list(range(1, objective.k + 1))  # with ic_coef=0 the largest wins
+        self.options = {
+            "support_size": sizes,
+            "important_search": 0,
+            "exchange_num": 20,
+            "ic_type": "aic",
+            "ic_coef": 0.0,
+        }
         return super().run(objective, time_limit)
 
 
@@ -166,6 +181,7 @@ class Skscope(Solver):
     def load(self):
         import jax
         import skscope
+        import skscope.layer
 
         jax.config.update("jax_enable_x64", True)
         self.jax, self.skscope = jax, skscope
@@ -209,7 +225,8 @@ class SkscopeHTP(Skscope):
 
 
 class L0LearnCDPSI(Solver):
-    name, package, requires, algorithm = "L0Learn CDPSI", "l0learn", ("l0learn",), "CDPSI"
+    name, package, requires, algorithm = "L0Learn CDPSI", "l0learn", ("l0learn", "numpy<2"), "CDPSI"
+    python = "3.10"
     settings = 'fit(penalty="L0", algorithm="CDPSI", max_support_size=k, intercept=False), the best R with at most k nonzeros on its path; w >= 0 by lows=0'
 
     def skip(self, objective):
@@ -309,8 +326,8 @@ class Celer(Solver):
 class Copt(Solver):
     name, package, requires, states_groups = "copt IHT", "copt", ("copt", "numpy<2"), True
     settings = (
-        "minimize_proximal_gradient(step adaptive), prox = hard thresholding (with a constraint: then the projection "
-        "of the kept values); tol = 1e-6 x the first gradient, at most 1000 iterations"
+        "minimize_proximal_gradient(step adaptive), prox = hard thresholding (w >= 0: the k largest; caps: then the l1 "
+        "projection by sector); tol = 1e-6 x the first gradient, at most 1000 iterations"
     )
 
     def load(self):
@@ -359,9 +376,10 @@ class SCIP(Solver):
         units = np.sqrt(np.mean(o.y**2))
         problem = cp.Problem(cp.Minimize(cp.sum_squares((o.X @ w - o.y) / units)), limits)
         left = time_limit - (time.perf_counter() - start)
-        problem.solve("SCIP", scip_params={"limits/time": max(1.0, 0.8 * left - 5)})
-        if w.value is None:
-            raise RuntimeError(f"no feasible point found: {problem.status}")
+        try:
+            problem.solve("SCIP", scip_params={"limits/time": max(1.0, 0.8 * left - 5)})
+        except cp.error.SolverError:
+            raise RuntimeError("no feasible point found in the time limit") from None
         on = np.argsort(-z.value)[: o.k]
         answer = np.zeros(d)
         answer[on] = np.where(z.value[on] > 0.5, w.value[on], 0.0)
@@ -369,8 +387,11 @@ class SCIP(Solver):
 
 
 class OKRidge(Solver):
-    name, package, requires, exact = "okridge", "okridge", ("okridge",), True
-    settings = "BNBTree(X, y, lambda2=1e-6).solve(k, gap_tol=1e-4): branch and bound; best point at the time limit"
+    name, package, requires, exact = "okridge", "okridge", ("okridge", "requests"), True
+    settings = (
+        "BNBTree(X, y, lambda2=1e-6, tighten_bound_via_ADMM=False).solve(k, gap_tol=1e-4): branch and bound; best point "
+        "at the time limit (with tighten_bound_via_ADMM=True this version calls a method that it does not have)"
+    )
     least_squares_only = unconstrained_only = dense_only = True
 
     def load(self):
@@ -379,7 +400,7 @@ class OKRidge(Solver):
         self.tree = BNBTree
 
     def run(self, objective, time_limit):
-        tree = self.tree(X=objective.X, y=objective.y, lambda2=1e-6)
+        tree = self.tree(X=objective.X, y=objective.y, lambda2=1e-6, tighten_bound_via_ADMM=False)
         answer = tree.solve(k=objective.k, gap_tol=1e-4, verbose=False, time_limit=0.8 * time_limit - 5)
         return np.asarray(answer[1], float)
 

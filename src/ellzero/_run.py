@@ -71,7 +71,7 @@ class Run:
         self._check_budget()
         self.kind = self.method.projection
         if self.kind == "auto":
-            self.kind = "two-step" if problem.gamma.preserves_support else "restricted"
+            self.kind = _first_that_fits(self.problem.gamma)
         self.plain = self._projector(self.kind)
         self.project = self.plain if self.kind == "convex" else self._counted(self.plain)
         threshold = None
@@ -329,6 +329,13 @@ class Run:
         for fact, value in facts.items():
             setattr(point, fact, value)
         return point
+
+
+def _first_that_fits(gamma: ConstraintSet) -> str:
+    """The exact projection onto the sparse members of Γ where it is known, else the next best."""
+    if gamma.has_sparse_maximum():
+        return "euclidean"
+    return "two-step" if gamma.preserves_support else "restricted"
 
 
 def verify(result: Result) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,26 +66,26 @@ def minimise_quadratic(
     """argmin uᵀGu - 2bᵀu over the slice of Γ on the support."""
     if isinstance(gamma, Everywhere):
         return _solve(G, b)
-    free = _solve(G, b)
-    inside = gamma.project(free, support)
+    free, project = _solve(G, b), gamma.on(support)
+    inside = project(free)
     if norm(inside - free) <= 1e-14 * norm(free):
         return free
     L = float(np.linalg.eigvalsh(G)[-1])
-    if L <= 0:
-        return gamma.project(start, support)
-    return _fista(lambda u: G @ u - b, 1 / L, gamma, support, start)
+    return _fista(G, b, 1 / L, project, start) if L > 0 else project(start)
 
 
-def _fista(gradient: Any, size: float, gamma: ConstraintSet, support: np.ndarray, start: np.ndarray) -> np.ndarray:
-    """Accelerated projected gradient steps that start anew when they go the wrong way."""
-    u = y = gamma.project(start, support)
+def _fista(
+    G: np.ndarray, b: np.ndarray, size: float, project: Callable[[np.ndarray], np.ndarray], start: np.ndarray
+) -> np.ndarray:
+    """Accelerated projected gradient steps on uᵀGu - 2bᵀu that start anew when they go the wrong way."""
+    u = y = project(start)
     t = 1.0
     for _ in range(5000):
-        following = gamma.project(y - size * gradient(y), support)
+        following = project(y - size * (G @ y - b))
         moved = following - u
         if (y - following) @ moved > 0:
             t, y = 1.0, u
-            following = gamma.project(y - size * gradient(y), support)
+            following = project(y - size * (G @ y - b))
             moved = following - u
         if norm(moved) <= 1e-13 * norm(following) and norm(y - u) <= 1e-10 * norm(following):
             return following
@@ -282,7 +283,8 @@ class SwapSearch:
     def _worth(self, slope: np.ndarray, price: np.ndarray) -> np.ndarray:
         """How much slope remains after the price of the constraint, in the directions that Γ allows."""
         rise = slope if self._positive_only else np.abs(slope)
-        return np.maximum(rise - price, 0.0)
+        worth: np.ndarray = np.maximum(rise - price, 0.0)
+        return worth
 
     @property
     def _positive_only(self) -> bool:

@@ -29,9 +29,10 @@ class Method:
     step : float, "1/L", "adaptive", "pursuit" or "search"
         η; "1/L" takes the smoothness constant of the risk, "adaptive" the smallest L for which the theorem's proof
         goes through, "pursuit" refits the values on each support, "search" tries sizes by function values.
-    projection : {"auto", "two-step", "restricted", "sparse", "convex"}
-        P. "auto" is "two-step" where Γ preserves supports, otherwise "restricted"; "sparse" is H_k alone and
-        "convex" Π_Γ alone, for baselines that repair the other constraint at the end.
+    projection : {"auto", "euclidean", "two-step", "restricted", "sparse", "convex"}
+        P. "auto" is "euclidean" where the exact projection onto the sparse members of Γ is known, otherwise
+        "two-step" where Γ preserves supports, otherwise "restricted"; "sparse" is H_k alone and "convex" Π_Γ alone,
+        for baselines that repair the other constraint at the end.
     finish : {None, "swap", "two-step", "restricted"}
         A refit and an exchange of coordinates as long as that helps, or a last projection of the best point.
     name : str
@@ -190,6 +191,7 @@ _PRESETS: dict[str, Method] = {
     "ZOHT": Prescribed(theorem="HZO-HT", projection="sparse", constrained=False, name="ZOHT"),
     "StoIHT": Method(oracle=MiniBatch(32), projection="sparse", constrained=False, name="StoIHT"),
     "SVRG-HT": Method(oracle=VarianceReduced(32), projection="sparse", constrained=False, name="SVRG-HT"),
+    "PGD": Method(projection="euclidean", name="PGD"),
     "PGD+H": Method(projection="convex", finish="two-step", name="PGD+H"),
     "IHT+P": Method(projection="sparse", finish="two-step", name="IHT+P"),
 }
@@ -205,7 +207,8 @@ def preset(name: str, **parameters: Any) -> Method:
         The paper's, with Γ: "IHT-2SP" (or "FG-HT-2SP"; exact gradients), "HSG-HT-2SP" (growing batches),
         "HZO-HT-2SP" (growing numbers of random directions). Without Γ: "IHT" (Jain et al. 2014), "HSG-HT" (Zhou
         et al. 2018), "HZO-HT", "ZOHT" (de Vazelhes et al. 2022; a fixed number of directions), "StoIHT" (Nguyen
-        et al. 2017; a constant batch), "SVRG-HT" (Li et al. 2016). Baselines: "PGD+H" (projected gradient onto Γ,
+        et al. 2017; a constant batch), "SVRG-HT" (Li et al. 2016). "PGD" is IHT with the exact projection (Lu 2015,
+        Beck & Hallak 2016). Baselines: "PGD+H" (projected gradient onto Γ,
         H_k at the end), "IHT+P" (IHT, projection onto Γ at the end). And "auto".
     **parameters
         Fields of `Method`, for example ``step=0.1``; for the paper's methods also those of its theorems:

@@ -242,7 +242,8 @@ def minimize_path(
         if verbose:
             print(f"k={k}: objective {res.fun:.8g}, {res.support.size} nonzeros, {runs[-1].n_gradients} gradients")
         try:
-            callback(res) if callback is not None else None
+            if callback is not None:
+                callback(res)
         except StopIteration:
             why = "the callback stopped the path"
             break

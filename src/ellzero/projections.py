@@ -158,7 +158,7 @@ def projector(kind: str, constraint: ConstraintSet, k: int, n_features: int, kee
             f"{constraint.why}. Ways out: projection='restricted' (no theorem, but at most k nonzeros and Γ hold), "
             "or a set that contains every zeroing of its members (SubSimplex for Simplex, bounds around 0 for Box)"
         )
-    if kind == "euclidean":
+    if kind == "euclidean" and not isinstance(constraint, Everywhere):
         if not constraint.has_sparse_maximum():
             raise _unknown(constraint)
         return lambda v: _nearest_sparse_member(v, k, constraint, kept)

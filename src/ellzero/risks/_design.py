@@ -143,7 +143,7 @@ class Dense(Design):
         total, step = np.zeros(p), max(1, 2**17 // p)  # few enough rows that their squares stay in the cache
         squares = np.empty((step, p))
         for start in range(0, n, step):
-            block = to_host(in_double(self.X[start : start + step, :]))
+            block = to_host(in_double(self.X[start : min(start + step, n), :]))
             np.multiply(block, block, out=squares[: len(block)])
             total += weights[start : start + step] @ squares[: len(block)]
         return total

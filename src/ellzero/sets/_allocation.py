@@ -212,6 +212,8 @@ def dynamic_programme(tables: Sequence[np.ndarray], k: int) -> list[int]:
 def _top_columns(score: np.ndarray, cap: int) -> np.ndarray:
     """The columns of the `cap` largest entries of every row, in increasing order; ties: the lowest column."""
     rows, width = score.shape
+    if cap == 1:
+        return np.asarray(score.argmax(axis=1)[:, None])
     kth = np.partition(score, width - cap, axis=1)[:, width - cap, None]
     chosen = score >= kth
     if np.count_nonzero(chosen) > rows * cap:

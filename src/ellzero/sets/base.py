@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -49,6 +49,10 @@ class ConstraintSet(ABC):
         -------
         array of the shape of v
         """
+
+    def on(self, support: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+        """The projection onto a slice as a function of the values, for those who project onto it many times."""
+        return lambda values: self.project(values, support)
 
     def has_sparse_maximum(self, mu: float = 1.0) -> bool:
         """Whether `sparse_maximum` is known at this μ; told without computing anything."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -75,26 +75,33 @@ class GroupWise(ConstraintSet):
 
     def project(self, v: Array, support: Array | None = None) -> Array:
         values, index = on_host(v, support)
-        group = self.group_of(index)
-        self.require_slice(index)
-        self._require_entries(group)
-        out = values.copy()
-        for family, where, row, column, shape in self._blocks(group):
-            block = family.block(values, where, row, column, shape, index[where], group[where])
-            out[where] = family.project(*block)[row, column]
-        for s, where in self._one_by_one(group):
-            out[where] = s.project(values[where], self._place[index[where]])
-        return like(out, v)
+        return like(self.on(index)(values), v)
 
     project.__doc__ = ConstraintSet.project.__doc__
+
+    def on(self, support: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+        """The projection onto a slice, with everything that depends on the support alone worked out before."""
+        group = self.group_of(support)
+        self.require_slice(support)
+        self._require_entries(group)
+        blocks, alone = list(self._blocks(group, support)), list(self._one_by_one(group))
+
+        def project(values: np.ndarray) -> np.ndarray:
+            out = values.copy()
+            for block in blocks:
+                out[block.where] = block.family.example._project_rows(*block.fill(values))[block.row, block.column]
+            for s, where in alone:
+                out[where] = s.project(values[where], self._place[support[where]])
+            return out
+
+        return project
 
     def violation(self, w: Array) -> float:
         values, index = on_host(w, None)
         group = self.group_of(index)
         worst = 0.0
-        for family, where, row, column, shape in self._blocks(group):
-            block = family.block(values, where, row, column, shape, index[where], group[where])
-            worst = max(worst, float(family.violation(*block).max()))
+        for block in self._blocks(group, index):
+            worst = max(worst, float(block.family.example._violation_rows(*block.fill(values)).max()))
         for s, where in self._one_by_one(group):
             worst = max(worst, s.violation(values[where]))
         return worst
@@ -134,13 +141,11 @@ class GroupWise(ConstraintSet):
         if d not in self._layouts:
             group = self.group_of(np.arange(d))
             blocks = []
-            for family, where, row, column, shape in self._blocks(group):
-                if _ranked(family.example):
-                    index, real = np.zeros(shape, dtype=np.intp), np.zeros(shape, dtype=bool)
-                    index[row, column], real[row, column] = where, True
-                    owner = group[index[:, 0]]
-                    parameters = family.parameters_at(index, owner)
-                    blocks.append(Block(family.example, index, real, parameters, np.isin(owner, self._must_enter)))
+            for block in self._blocks(group, np.arange(d)):
+                example = block.family.example
+                if _ranked(example):
+                    needs_entry = np.isin(block.owner, self._must_enter)
+                    blocks.append(Block(example, block.index, block.real, block.parameters, needs_entry))
             constrained = np.array([s is not None for s in self.sets] + [False])
             free = np.flatnonzero(~constrained[group])[None, :]
             if free.size:
@@ -160,10 +165,11 @@ class GroupWise(ConstraintSet):
                     f"{self._must_enter.size}, one for each such group)"
                 )
 
-    def _blocks(self, group: np.ndarray) -> Iterator[tuple[_Family, np.ndarray, np.ndarray, np.ndarray, Any]]:
+    def _blocks(self, group: np.ndarray, index: np.ndarray) -> Iterator[_Padded]:
         """The given coordinates as few padded matrices, a row a group, for every family of sets.
 
-        Groups are put together by size, up to a factor 2, so that padding at most doubles the work.
+        Groups are put together by size, up to a factor 2, so that padding at most doubles the work; where there
+        is little of it, all in one.
         """
         for family in self._families:
             where = np.flatnonzero(family.owns[group]) if group.size else group
@@ -175,11 +181,14 @@ class GroupWise(ConstraintSet):
             row = np.repeat(np.arange(count.size), count)
             column = np.arange(where.size) - first[row]
             scale = np.frexp(count - 0.5)[1]  # sizes 1 | 2 | 3-4 | 5-8 | ...
+            if count.size * count.max() <= 4096:
+                scale[:] = 0
             for size in np.unique(scale):
                 rows = scale == size
                 inside = rows[row]
                 new_row = (np.cumsum(rows) - 1)[row[inside]]
-                yield family, where[inside], new_row, column[inside], (rows.sum(), count[rows].max())
+                shape = (int(rows.sum()), int(count[rows].max()))
+                yield _Padded(family, shape, where[inside], new_row, column[inside], index, group)
 
     def _one_by_one(self, group: np.ndarray) -> Iterator[tuple[ConstraintSet, np.ndarray]]:
         for g, s in self._alone.items():
@@ -215,38 +224,45 @@ class _Family:
                 numbers.setdefault(s.family, []).append(g)
         return [_Family(sets[n[0]], n, sets, members, size) for n in numbers.values()]  # type: ignore[arg-type]
 
-    def block(
+
+class _Padded:
+    """Some coordinates as a padded matrix, a row a group, with the parameters that go with them.
+
+    Attributes
+    ----------
+    where : array
+        The places of the values in what is projected; row, column : theirs in the matrix.
+    index, real : matrices
+        The coordinates themselves (0 where there is none), and whether there is one.
+    owner : array
+        The group of each row.
+    """
+
+    def __init__(
         self,
-        values: np.ndarray,
+        family: _Family,
+        shape: tuple[int, int],
         where: np.ndarray,
         row: np.ndarray,
         column: np.ndarray,
-        shape: tuple[int, int],
         index: np.ndarray,
         group: np.ndarray,
-    ) -> list[np.ndarray]:
-        """The padded matrix of values, followed by the parameters in the shapes that broadcast with it."""
-        block = np.full(shape, self.example._padding, dtype=values.dtype)
-        block[row, column] = values[where]
-        arguments = [block]
-        for numbers, padding in self.parameters:
-            parameter = np.full((shape[0], 1) if padding is None else shape, 0.0 if padding is None else padding)
-            if padding is None:
-                parameter[row, 0] = numbers[group]
-            else:
-                parameter[row, column] = numbers[index]
-            arguments.append(parameter.astype(values.dtype, copy=False))
-        return arguments
+    ) -> None:
+        self.family, self.shape, self.where, self.row, self.column = family, shape, where, row, column
+        self.index, self.real = np.zeros(shape, dtype=np.intp), np.zeros(shape, dtype=bool)
+        self.index[row, column], self.real[row, column] = index[where], True
+        self.owner = np.zeros(shape[0], dtype=np.intp)
+        self.owner[row] = group[where]
+        self.parameters = [
+            numbers[self.owner][:, None] if padding is None else np.where(self.real, numbers[self.index], padding)
+            for numbers, padding in family.parameters
+        ]
 
-    def parameters_at(self, index: np.ndarray, group: np.ndarray) -> list[np.ndarray]:
-        """The parameters for rows of coordinates, a group a row."""
-        return [numbers[group][:, None] if padding is None else numbers[index] for numbers, padding in self.parameters]
-
-    def project(self, block: np.ndarray, *parameters: np.ndarray) -> Any:
-        return self.example._project_rows(block, *parameters)
-
-    def violation(self, block: np.ndarray, *parameters: np.ndarray) -> Any:
-        return self.example._violation_rows(block, *parameters)
+    def fill(self, values: np.ndarray) -> list[np.ndarray]:
+        """The matrix of values, followed by the parameters in shapes that broadcast with it."""
+        block = np.full(self.shape, self.family.example._padding, dtype=values.dtype)
+        block[self.row, self.column] = values[self.where]
+        return [block, *(parameter.astype(values.dtype, copy=False) for parameter in self.parameters)]
 
 
 def _ranked(s: ConstraintSet) -> bool:

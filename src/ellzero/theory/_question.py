@@ -14,7 +14,7 @@ from .._validation import check_nonnegative, check_number, check_positive
 from ..risks import Risk
 from ..risks.base import Constant
 from ..sets import ConstraintSet, Everywhere, GroupWise
-from .constants import Curvature
+from .constants import curvature_of
 from .extents import largest_norm, variance_bound
 from .forms import Form, prescribe_form
 from .parameters import THEOREMS, Prescription
@@ -43,7 +43,7 @@ class Question:
     x0: Any
 
     def __post_init__(self) -> None:
-        self.curvature = Curvature(self.risk)
+        self.curvature = curvature_of(self.risk)
         self.d = self.risk.n_features
         self.k = min(self.k, self.d)
         self.row = THEOREMS[self.theorem]

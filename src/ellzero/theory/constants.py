@@ -125,17 +125,28 @@ def restricted_constants(risk: Risk, s: int) -> RestrictedConstants:
     >>> ez.theory.restricted_constants(risk, 2).smoothness
     Constant(value=3.0, source='exact')
     """
-    return Curvature(risk).at(s)
+    return curvature_of(risk).at(s)
+
+
+def curvature_of(risk: Risk) -> Curvature:
+    """The constants of a risk; kept with it, so that its Hessian is decomposed once."""
+    if not isinstance(risk, Risk):
+        raise TypeError(f"risk must be a risk such as ellzero.risks.LeastSquares(X, y), got {risk!r}")
+    known: Curvature | None = vars(risk).get("_restricted_constants")
+    if known is None or known.risk is not risk:  # a copy of a risk may be restricted to other columns
+        vars(risk)["_restricted_constants"] = known = Curvature(risk)
+    return known
 
 
 class Curvature:
     """The restricted constants of one risk for every s; what they share is computed once."""
 
     def __init__(self, risk: Risk) -> None:
-        if not isinstance(risk, Risk):
-            raise TypeError(f"risk must be a risk such as ellzero.risks.LeastSquares(X, y), got {risk!r}")
         self.risk = risk
         self._cache: dict[int, RestrictedConstants] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Curvature, (self.risk,)  # large matrices do not travel with a pickled risk
 
     def at(self, s: int) -> RestrictedConstants:
         """The constants at sparsity s."""
