@@ -340,7 +340,11 @@ class TestPromise:
         ({"monitor": "never"}, ValueError, "monitor must be"),
         ({"monitor": 0}, ValueError, "monitor must be at least 1"),
         ({"method": ez.preset("IHT", step=-1)}, ValueError, "step must lie in"),
-        ({"method": ez.preset("IHT", step="2/L")}, ValueError, 'step must be a positive number or one of 1/L, adaptive'),
+        (
+            {"method": ez.preset("IHT", step="2/L")},
+            ValueError,
+            "step must be a positive number or one of 1/L, adaptive",
+        ),
         (
             {"risk": ez.risks.Poisson(np.eye(2), np.ones(2)), "method": "IHT"},
             ValueError,

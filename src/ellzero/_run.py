@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from ._arrays import Array, index_like, norm, to_host
+from ._arrays import Array, index_like, like, norm, to_host
 from ._checkpoint import Journal, load, save
 from ._directions import stream
 from ._validation import check_indices
-from .finish import SwapSearch
+from .finish import SwapSearch, Units
 from .methods import Method
 from .oracles import Gradients, MiniBatch, VarianceReduced
 from .projections import NotFinite, Projector, projector
@@ -27,6 +27,7 @@ from .risks._linear import LinearModel
 from .risks.base import Point, Risk
 from .risks.blackbox import BlackBox, Session
 from .sets import ConstraintSet, Everywhere, GroupWise
+from .sets._rescale import natural_scales
 from .sets.base import default_tolerance
 from .steps import Step, bind_step
 
@@ -51,6 +52,19 @@ class Problem:
         gamma = GroupWise({0: self.gamma}, {0: range(d)})
         return Problem(lifted, self.k + b.size, gamma, np.concatenate([self.kept, b]))
 
+    def natural_units(self) -> Units | None:
+        """Units in which coordinates can be compared, and Γ in them.
+
+        Those in which Γ is plain, if it has such; otherwise those of the data's columns. None: as they are.
+        """
+        units = natural_scales(self.gamma, self.risk.n_features)
+        if units is None:
+            units = self.risk.column_scales()
+        if units is None or (units == 1).all():
+            return None
+        gamma = self.gamma.rescaled(units)
+        return None if gamma is None else Units(units, gamma)
+
 
 class Run:
     """The parts of one run, bound together: point by point it is moved on by the loop."""
@@ -73,11 +87,14 @@ class Run:
         if self.kind == "auto":
             self.kind = _first_that_fits(self.problem.gamma)
         self.plain = self._projector(self.kind)
+        self.units = self.problem.natural_units() if self.method.step == "pursuit" else None
+        if self.units is not None:
+            self.plain = self._projector_in(self.units)
         self.project = self.plain if self.kind == "convex" else self._counted(self.plain)
         threshold = None
         if self.kind == "two-step" and not isinstance(self.problem.gamma, Everywhere):
             threshold = self._projector("sparse")
-        self.step: Step = bind_step(self.method.step, self.risk, self.counts, self.problem.gamma, threshold)
+        self.step: Step = bind_step(self.method.step, self.risk, self.counts, self.problem.gamma, threshold, self.units)
         self.oracle: Gradients = self.method.oracle.bind(self.risk, self.counts, self.entropy)
         self.point = self.best = self.risk.at(*self._start(x0))
         self.candidates: list[Point] = []
@@ -109,6 +126,19 @@ class Run:
     def _projector(self, kind: str) -> Projector:
         problem = self.problem
         return projector(kind, problem.gamma, problem.k, self.risk.n_features, problem.kept)
+
+    def _projector_in(self, units: Units) -> Projector:
+        """The projection in other units."""
+        if self.method.projection == "auto":
+            self.kind = _first_that_fits(units.gamma)
+        inner = projector(self.kind, units.gamma, self.problem.k, self.risk.n_features, self.problem.kept)
+        scales = like(units.scales, self.risk.zero)
+
+        def project(v: Array) -> tuple[Array, Array | None]:
+            u, support = inner(v / scales)
+            return scales * u, support
+
+        return project
 
     def _counted(self, project: Projector) -> Projector:
         def counted(v: Array) -> tuple[Array, Array | None]:
@@ -197,7 +227,7 @@ class Run:
             self.best = self.candidates[int(np.argmin(means))]
             self.best._value = float(means.min())
         if self.method.finish == "swap":
-            search = SwapSearch(self.risk, self.problem.gamma, self.problem.k, self.problem.kept)
+            search = SwapSearch(self.risk, self.problem.gamma, self.problem.k, self.problem.kept, self.units)
             self.best = search.improve(self.best)
             for number in range(self.method.n_starts - 1):
                 other = search.improve(search.kicked(self.best, stream(self.entropy, 2**33, number)))

@@ -17,7 +17,17 @@ from .sets import ConstraintSet, Everywhere, GroupWise, L1Ball, NonNegative, Pac
 _BATCH = 8  # exchanges looked at together: their columns of the Hessian come from one product
 
 
-def refit(risk: Risk, gamma: ConstraintSet, support: np.ndarray, start: Array | None = None) -> Point:
+@dataclass(frozen=True)
+class Units:
+    """Γ in units that make coordinates comparable: gamma = {u : scales∘u in Γ}."""
+
+    scales: np.ndarray
+    gamma: ConstraintSet
+
+
+def refit(
+    risk: Risk, gamma: ConstraintSet, support: np.ndarray, start: Array | None = None, units: Units | None = None
+) -> Point:
     """argmin R(w) over w in Γ that are zero outside the support, for convex R: k unknowns.
 
     Newton steps on the restricted risk, each the solution of a quadratic problem over the slice of Γ, with a line
@@ -28,20 +38,26 @@ def refit(risk: Risk, gamma: ConstraintSet, support: np.ndarray, start: Array | 
     u = part.zero if start is None else like(to_host(start)[support], part.zero)
     u = u if isinstance(gamma, Everywhere) else gamma.project(u, support)
     if support.size:
-        u = _newton(part, gamma, support, u) if part.curvature(part.at(u)) else _accelerated(part, gamma, support, u)
+        known = part.curvature(part.at(u)) is not None
+        u = _newton(part, gamma, support, u, units) if known else _accelerated(part, gamma, support, u)
     point = risk.at(scatter(u, index_like(support, u), risk.n_features), index_like(support, u))
     if type(part) is type(risk) and part.n_outputs == 1 and isinstance(part, LinearModel):
         point._state = part.at(u).state  # the same predictions, without another look at the data
     return point
 
 
-def _newton(part: Risk, gamma: ConstraintSet, support: np.ndarray, u: Array) -> Array:
+def _newton(part: Risk, gamma: ConstraintSet, support: np.ndarray, u: Array, units: Units | None) -> Array:
     for _ in range(50):
         here = part.at(u)
         model = part.curvature(here)
         G = model.block(np.arange(support.size))
         values = to_host(u).astype(float)
-        target = minimise_quadratic(G, G @ values - 0.5 * to_host(here.gradient), gamma, support, values)
+        b = G @ values - 0.5 * to_host(here.gradient)
+        if units is None:
+            target = minimise_quadratic(G, b, gamma, support, values)
+        else:
+            s = units.scales[support]
+            target = s * minimise_quadratic(s[:, None] * G * s, s * b, units.gamma, support, values / s)
         if model.exact:
             return like(target, u)
         move = target - values
@@ -166,6 +182,7 @@ class SwapSearch:
     gamma: ConstraintSet
     k: int
     keep: np.ndarray
+    units: Units | None = None
     max_rounds: int = 200
     patience: int = 4
     n_swaps: int = 0
@@ -176,7 +193,7 @@ class SwapSearch:
         start = np.flatnonzero(to_host(point.w))
         if self.keep.size:
             start = np.union1d(start, self.keep)
-        best = self._better(point, refit(self.risk, self.gamma, start, point.w))
+        best = self._better(point, refit(self.risk, self.gamma, start, point.w, self.units))
         model = self.risk.curvature(best)
         if model is None or not self.risk.convex:
             return best
@@ -197,7 +214,7 @@ class SwapSearch:
         support = np.flatnonzero(to_host(point.w))
         movable = np.setdiff1d(support, self.keep)
         leave = rng.choice(movable, min(movable.size, max(1, movable.size // 3)), replace=False)
-        return refit(self.risk, self.gamma, np.setdiff1d(support, leave), point.w)
+        return refit(self.risk, self.gamma, np.setdiff1d(support, leave), point.w, self.units)
 
     def _better(self, old: Point, new: Point) -> Point:
         return new if new.value < old.value else old
@@ -223,7 +240,7 @@ class SwapSearch:
             if j in used or (out is not None and out not in used):
                 continue
             trial = np.array(sorted((used - {out}) | {j}), dtype=np.intp)
-            candidate = refit(self.risk, self.gamma, trial, best.w)
+            candidate = refit(self.risk, self.gamma, trial, best.w, self.units)
             if candidate.value < best.value - 1e-12 * scale:
                 best, used = candidate, set(trial.tolist())
                 self.n_swaps += 1

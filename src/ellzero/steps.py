@@ -8,9 +8,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ._arrays import Array, finfo_eps, index_like, norm, scatter, to_host
+from ._arrays import Array, finfo_eps, index_like, like, norm, scatter, to_host
 from ._validation import check_positive
-from .finish import refit
+from .finish import Units, refit
 from .projections import Projector
 from .result import Counts
 from .risks.base import Point, Risk
@@ -130,27 +130,35 @@ class PursuitStep:
 
     The step size is halved until the refitted point is better, which costs no look at more than k columns, and
     doubled after a success. When no size leads to a better support, the point stays: the search has settled.
+
+    Attributes
+    ----------
+    units : Units, optional
+        Those in which entries are compared: the step goes along -units²∘g.
     """
 
     counts: Counts
     gamma: ConstraintSet
+    units: Units | None = None
     size: float = math.nan
     tries: int = 12
 
     def advance(self, point: Point, gradient: Array, project: Projector) -> Point:
         """The next point, or the same one."""
+        metric = 1.0 if self.units is None else like(self.units.scales**2, gradient)
         if math.isnan(self.size):
-            self.size = 4.0 / _first_curvature(point, gradient, project)
+            self.size = 4.0 / _first_curvature(point, gradient, project, metric)
+        direction = metric * gradient
         # values that were refitted are the best on their support, others may still be improved there
         own = to_host(point.support) if point.visits and point.support is not None else None
         tried = own
         for _ in range(self.tries):
-            w, support = project(point.w - self.size * gradient)
+            w, support = project(point.w - self.size * direction)
             chosen = to_host(support)
             if own is not None and np.array_equal(chosen, own):
                 return point  # smaller steps change the support even less
             if tried is None or not np.array_equal(chosen, tried):
-                trial = refit(point.risk, self.gamma, chosen, w)
+                trial = refit(point.risk, self.gamma, chosen, w, self.units)
                 value = self.counts.base_value(point)
                 if self.counts.base_value(trial) < value - 1e-12 * abs(value):
                     self.size *= 2.0
@@ -160,24 +168,32 @@ class PursuitStep:
         return point
 
 
-def _first_curvature(point: Point, gradient: Array, project: Projector) -> float:
+def _first_curvature(point: Point, gradient: Array, project: Projector, metric: Array | float = 1.0) -> float:
     """The curvature of R along the largest entries of the gradient: where the search for L begins."""
-    _, support = project(point.w - gradient)
-    values = gradient if support is None else gradient[support]
-    length = norm(values)
-    if length == 0:
+    direction = metric * gradient
+    _, support = project(point.w - direction)
+    if support is not None:
+        direction = scatter(direction[support], support, direction.shape[0])
+    slope = float(gradient @ direction)  # also the squared length of the direction in its metric
+    if not slope > 0:
         return 1.0
-    along = gradient if support is None else scatter(values, support, gradient.shape[0])
-    h = 1e-3 * (norm(point.w) or abs(point.value) / length or 1.0) / length
     near = None
     if support is not None and point.support is not None:
-        near = index_like(np.union1d(to_host(support), to_host(point.support)), along)
-    there = point.risk.at(point.w - h * along, near)
-    bend = 2 * (there.value - point.value + h * length**2) / (h * length) ** 2
+        near = index_like(np.union1d(to_host(support), to_host(point.support)), direction)
+    h = 1e-3 * (norm(point.w) / norm(direction) or abs(point.value) / slope or 1.0)
+    there = point.risk.at(point.w - h * direction, near)
+    bend = 2 * (there.value - point.value + h * slope) / (h * h * slope)
     return bend if 0 < bend < math.inf else 1.0
 
 
-def bind_step(step: Any, risk: Risk, counts: Counts, gamma: ConstraintSet, threshold: Projector | None) -> Step:
+def bind_step(
+    step: Any,
+    risk: Risk,
+    counts: Counts,
+    gamma: ConstraintSet,
+    threshold: Projector | None,
+    units: Units | None,
+) -> Step:
     """The step rule of one run, from a number or a name."""
     if not isinstance(step, str):
         return ConstantStep(check_positive(step, "step"))
@@ -186,7 +202,7 @@ def bind_step(step: Any, risk: Risk, counts: Counts, gamma: ConstraintSet, thres
     if step == "adaptive":
         return AdaptiveStep(counts, threshold)
     if step == "pursuit":
-        return PursuitStep(counts, gamma)
+        return PursuitStep(counts, gamma, units)
     if step != "1/L":
         raise ValueError(f"step must be a positive number or one of {', '.join(STEPS)}, got {step!r}")
     L = risk.smoothness.value

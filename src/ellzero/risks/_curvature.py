@@ -39,8 +39,11 @@ class LinearCurvature:
     @property
     def diagonal(self) -> np.ndarray:
         """The diagonal of G."""
-        squares = self.model.design.square_sums(self.weights)
-        self.spent += 1
+        if self.exact:  # the weights are the shares of the samples
+            squares = self.model._column_squares
+        else:
+            squares = self.model.design.square_sums(self.weights)
+            self.spent += 1
         if self.model.fit_intercept:
             squares = squares - self.total * self.means**2
         return squares + 0.5 * self.model.ridge

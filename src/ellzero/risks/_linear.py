@@ -188,6 +188,19 @@ class LinearModel(Risk):
         """The ridge: the loss itself may be flat."""
         return Constant(self.ridge, "bound")
 
+    @cached_property
+    def _column_squares(self) -> np.ndarray:
+        """Σ_i share_i X_ij²: one look at the data, kept."""
+        share = np.full(self.n_terms, self.share) if isinstance(self.share, float) else to_host(self.share)
+        return self.design.square_sums(share.astype(float))
+
+    def column_scales(self) -> np.ndarray | None:
+        """1 over the size of each column, 1 for a column of zeros."""
+        if not self.design.explicit:
+            return None
+        squares = np.tile(self._column_squares, self.n_outputs)
+        return 1 / np.sqrt(np.where(squares > 0, squares, 1.0))
+
     def curvature(self, point: Point) -> LinearCurvature | None:
         """The quadratic model at a point, where columns of X can be read."""
         if not self.design.explicit or self.n_outputs > 1:
@@ -204,6 +217,7 @@ class LinearModel(Risk):
     def _on_columns(self, columns: np.ndarray) -> LinearModel:
         part = copy.copy(self)
         part.__dict__.pop("_spectrum", None)
+        part.__dict__.pop("_column_squares", None)
         part.design = self.design.columns(columns)
         return part
 

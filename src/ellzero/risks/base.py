@@ -12,7 +12,7 @@ import numpy as np
 
 from .._arrays import Array, index_like, like, namespace, scatter, to_host
 from .._directions import Directions
-from .._validation import check_indices
+from .._validation import check_indices, check_vector
 
 
 @dataclass(frozen=True)
@@ -157,6 +157,17 @@ class Risk(ABC):
         """ν with ∇²R ⪰ ν·I everywhere."""
         return Constant(0.0 if self.convex else -math.inf, "bound")
 
+    def rescaled(self, scales: Any) -> Risk:
+        """u ↦ R(scales∘u): the same risk in other units."""
+        scales = check_vector(scales, "scales", self.n_features)
+        if not (scales > 0).all():
+            raise ValueError(f"scales must be positive, got {scales.min():g}")
+        return Rescaled(self, like(scales, self.zero))
+
+    def column_scales(self) -> np.ndarray | None:
+        """Sizes of the data's columns, by which coordinates can be compared; None where there are none to be had."""
+        return None
+
     def curvature(self, point: Point) -> Any:
         """½∇²R at a point, known by its columns and its diagonal; None where these are not to be had."""
         return None
@@ -184,6 +195,49 @@ class Risk(ABC):
                 f"got {tuple(vector.shape)}"
             )
         return vector
+
+
+class Rescaled(Risk):
+    """u ↦ R(scales∘u)."""
+
+    def __init__(self, risk: Risk, scales: Array) -> None:
+        self.risk, self.scales = risk, scales
+        self.n_features, self.n_terms, self.n_outputs = risk.n_features, risk.n_terms, risk.n_outputs
+        self.convex, self.lower_bound = risk.convex, risk.lower_bound
+
+    def _forward(self, w: Array, support: Array | None) -> Point:
+        return self.risk.at(self.scales * w, support)
+
+    def _value(self, w: Array, state: Point) -> float:
+        return state.value
+
+    def _gradient(self, w: Array, state: Point) -> Array:
+        return self.scales * state.gradient
+
+    def _gradient_of_rows(self, w: Array, rows: np.ndarray) -> Array:
+        return self.scales * self.risk._gradient_of_rows(self.scales * w, rows)
+
+    def restrict(self, support: Any) -> Risk:
+        """The same units on the coordinates of the support."""
+        index = check_indices(support, self.n_features, "support")
+        return Rescaled(self.risk.restrict(index), self.scales[index_like(index, self.scales)])
+
+    @property
+    def smoothness(self) -> Constant:
+        """At most that of R times the largest scale squared."""
+        largest = float(to_host(self.scales).max()) ** 2
+        return Constant(self.risk.smoothness.value * largest, no_longer_exact(self.risk.smoothness))
+
+    @property
+    def strong_convexity(self) -> Constant:
+        """At least that of R times the smallest scale squared."""
+        smallest = float(to_host(self.scales).min()) ** 2
+        return Constant(self.risk.strong_convexity.value * smallest, no_longer_exact(self.risk.strong_convexity))
+
+    @property
+    def zero(self) -> Array:
+        """The origin."""
+        return self.risk.zero
 
 
 class Restricted(Risk):

@@ -54,6 +54,26 @@ class ConstraintSet(ABC):
         """The projection onto a slice as a function of the values, for those who project onto it many times."""
         return lambda values: self.project(values, support)
 
+    def rescaled(self, scales: Any) -> ConstraintSet | None:
+        """{u : scales∘u in Γ}, the same set in other units: an l1 ball becomes a weighted one, an l2 ball an ellipsoid.
+
+        Parameters
+        ----------
+        scales : array of shape (d,)
+            Positive.
+
+        Returns
+        -------
+        ConstraintSet or None
+            None where no set of this library describes it.
+        """
+        from ._rescale import rescale
+
+        scales = check_vector(scales, "scales", self.n_features).astype(float)
+        if not (scales > 0).all():
+            raise ValueError(f"scales must be positive, got {scales.min():g}")
+        return rescale(self, scales)
+
     def has_sparse_maximum(self, mu: float = 1.0) -> bool:
         """Whether `sparse_maximum` is known at this μ; told without computing anything."""
         return type(self).sparse_maximum is not ConstraintSet.sparse_maximum
