@@ -12,7 +12,8 @@ from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 from ellzero._arrays import to_host
 from ellzero.risks import _spectrum
-from ellzero.risks._design import ConvertedMap, Dense, Operator, Sparse, as_design
+from ellzero.risks._as_design import as_design
+from ellzero.risks._design import ConvertedMap, Dense, Operator, Sparse
 from ellzero.risks._spectrum import extreme_eigenvalues, lanczos_largest
 
 

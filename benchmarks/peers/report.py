@@ -2,9 +2,9 @@
 
 import json
 import math
+import os
 import platform
 from collections import defaultdict
-from pathlib import Path
 
 from .datasets import DATASETS
 from .environments import ROOT
@@ -23,25 +23,25 @@ def best_of(rows):
 
 
 def valid(row):
-    return "R" in row and not row["note"] and row["violation"] <= 1e-9
+    return "R" in row and not row["note"]
 
 
 def table(rows, markdown=True):
     """The rows of one problem and seed, best first."""
     best = best_of(rows)
-    cells = [[cell(row, column, best) for column in COLUMNS] for row in sorted(rows, key=order)]
-    if not markdown:
-        widths = [max(len(line[i]) for line in [COLUMNS, *cells]) for i in range(len(COLUMNS) - 1)]
-        return "\n".join(
-            "  ".join(text.rjust(width) if i else text.ljust(width) for i, (text, width) in enumerate(zip(line, [*widths, 0], strict=True)))
-            for line in [COLUMNS, *cells]
-        )  # fmt: skip
-    lines = [COLUMNS, ["---", *["---:"] * (len(COLUMNS) - 2), "---"], *cells]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
+    def order(row):
+        above = max(row["refit"] / best - 1, TIE) if valid(row) else math.inf
+        return above, row.get("passes", math.inf)
 
-def order(row):
-    return (not valid(row), round(row.get("refit", math.inf), 9), row.get("passes", math.inf))
+    lines = [COLUMNS, *([cell(row, column, best) for column in COLUMNS] for row in sorted(rows, key=order))]
+    if markdown:
+        lines.insert(1, ["---", *["---:"] * (len(COLUMNS) - 2), "---"])
+        return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join(
+        "  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:-1], widths[1:]), line[-1]]) for line in lines
+    )
 
 
 def cell(row, column, best):
@@ -113,8 +113,8 @@ The best R of any peer (after refit), the fewest passes of a peer that reaches i
 peer of all" may be far from the best R: how far is in brackets.
 """
 
-LEGEND = """R is of the answer as given; *refit* of the same support with coefficients solved again for R under the constraint, so
-that penalised methods compare; *above best* is by refit. F1 is against the support that made the data. Seconds: the
+LEGEND = """R is of the answer as given; *refit* of the same support with coefficients solved again for R under the
+constraint, so that penalised methods compare; *above best* is by refit. F1 is against the support that made the data. Seconds: the
 median of up to 3 calls after the first, on data in memory, conversions included; *first call*: what the first costs
 beyond that (compilation, lazy imports), `import` not counted; *memory*: most that the first call takes beyond data and
 imports. Each run has a process of its own, {limit:g} s for a call and 12 GB. A package that cannot state a problem,
@@ -125,7 +125,7 @@ crashes or is not done in time says so in its row.
 def describe(about):
     return {
         "date": about["date"],
-        "machine": "2 cores",
+        "machine": f"{os.cpu_count()} cores",
         "python": platform.python_version(),
         "threads": 2,
         "load": f"{about['load'][0]:.1f}",
@@ -136,7 +136,7 @@ def describe(about):
 
 def overview(problems, several):
     lines = [
-        "| problem | best peer R | fewest passes there | ellzero auto R | passes | seconds | memory | fastest peer of all |",
+        "| problem | best peer R | its fewest passes | ellzero auto R | passes | seconds | memory | fastest peer of all |",
         "|---|---:|---|---:|---:|---:|---:|---|",
     ]
     for (name, seed), rows in problems.items():
@@ -170,16 +170,14 @@ def settings(rows):
     versions, imports = {}, defaultdict(list)
     for row in rows:
         if "version" in row:
-            versions[row["solver"]] = f"{row['version']} (numpy {row['numpy']})"
+            versions[row["solver"]] = f"{row['version']}; numpy {row['numpy']}"
             imports[row["solver"]].append(row["import"])
     lines = ["| solver | package | import | settings |", "|---|---|---:|---|"]
     for solver in SOLVERS:
         if solver.name in versions or any(row["solver"] == solver.name for row in rows):
             seconds = f"{min(imports[solver.name]):.1f} s" if imports[solver.name] else ""
             settings = solver.settings.replace("|", "\\|")
-            lines.append(
-                f"| {solver.name} | {solver.package} {versions.get(solver.name, '')} | {seconds} | {settings} |"
-            )
+            lines.append(f"| {solver.name} | {versions.get(solver.name, solver.package)} | {seconds} | {settings} |")
     return "\n".join(lines) + "\n"
 
 
@@ -195,9 +193,11 @@ def growth():
 
 # Okabe and Ito's colours: packages have colours, their variants have markers
 LOOK = {
-    "auto": ("#D55E00", "*"), "auto, 8 starts": ("#D55E00", "P"), "IHT 1/L": ("#D55E00", "v"), "PGD 1/L": ("#D55E00", "^"),
-    "abess": ("#0072B2", "o"), "abess path": ("#0072B2", "s"), "OMP": ("#009E73", "o"), "skscope scope": ("#CC79A7", "o"),
-    "skscope HTP": ("#CC79A7", "s"), "L0Learn CDPSI": ("#000000", "o"), "L0Learn CD": ("#000000", "s"),
+    "auto": ("#D55E00", "*"), "auto, 8 starts": ("#D55E00", "P"),
+    "IHT 1/L": ("#D55E00", "v"), "PGD 1/L": ("#D55E00", "^"),
+    "abess": ("#0072B2", "o"), "abess path": ("#0072B2", "s"), "OMP": ("#009E73", "o"),
+    "skscope scope": ("#CC79A7", "o"), "skscope HTP": ("#CC79A7", "s"),
+    "L0Learn CDPSI": ("#000000", "o"), "L0Learn CD": ("#000000", "s"),
     "skglm MCP": ("#E69F00", "o"), "skglm lasso": ("#E69F00", "s"), "celer lasso": ("#E69F00", "D"),
     "copt IHT": ("#56B4E9", "o"), "SCIP": ("#777777", "o"), "okridge": ("#777777", "s"),
 }  # fmt: skip
@@ -296,11 +296,19 @@ def place_labels(ax):
                 break
         taken.append(spot)
         far = abs(dy) > 10 or dx < -10
+        points = 72 / ax.figure.dpi
         ax.annotate(
-            name, ax.transData.inverted().transform((px, py)), (72 / ax.figure.dpi * dx, 72 / ax.figure.dpi * dy), textcoords="offset points",
-            fontsize=8, color=colour, weight=weight, zorder=5, annotation_clip=False,
+            name,
+            ax.transData.inverted().transform((px, py)),
+            (points * dx, points * dy),
+            textcoords="offset points",
+            fontsize=8,
+            color=colour,
+            weight=weight,
+            zorder=5,
+            annotation_clip=False,
             arrowprops={"arrowstyle": "-", "color": colour, "lw": 0.5, "alpha": 0.6, "shrinkB": 3} if far else None,
-        )  # fmt: skip
+        )
 
 
 def overlap(a, b):

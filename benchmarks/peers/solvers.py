@@ -7,6 +7,7 @@ printed in RESULTS.md, `skip` gives the reason why a problem cannot be stated, `
 
 import inspect
 import time
+from typing import ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -53,13 +54,11 @@ class Solver:
 
 
 class Auto(Solver):
-    name, package, settings, states_groups = (
-        "auto",
-        "ellzero",
-        'minimize(risk, k, constraint), the default method="auto"',
-        True,
-    )
-    options: dict = {}
+    name = "auto"
+    package = "ellzero"
+    settings = 'minimize(risk, k, constraint): the default, method="auto"'
+    states_groups = True
+    options: ClassVar[dict] = {}
 
     def load(self):
         import ellzero
@@ -121,7 +120,7 @@ class PGD(Auto):
 class Abess(Solver):
     name, package, requires = "abess", "abess", ("abess",)
     settings = "LinearRegression or LogisticRegression, support_size=k, fit_intercept=False; bounds by beta_low=0"
-    options: dict = {}
+    options: ClassVar[dict] = {}
 
     def load(self):
         import abess
@@ -174,8 +173,9 @@ class OMP(Solver):
 class Skscope(Solver):
     name, package, requires, compiles, states_groups = "skscope scope", "skscope", ("skscope",), True, True
     settings = (
-        "ScopeSolver(d, sparsity=k, sample_size=n).solve(loss in JAX, jit=True), float64; sparse X: loss and gradient in SciPy; "
-        "w >= 0 by its NonNegative layer; caps by the reparametrisation w = v min(1, cap / ||v||₁), returns in percent"
+        "ScopeSolver(d, sparsity=k, sample_size=n).solve(loss in JAX, jit=True), float64; sparse X: loss and gradient "
+        "in SciPy; w >= 0 by its NonNegative layer; caps by the reparametrisation w = v min(1, cap / ||v||₁), returns "
+        "in percent"
     )
 
     def load(self):
@@ -197,7 +197,7 @@ class Skscope(Solver):
             return np.asarray(w)
         np_, o = self.jax.numpy, objective
         units = 100.0 if o.groups is not None else 1.0
-        X, y = np_.asarray(units * o.X), np_.asarray(units * o.y)
+        data = tuple(np_.asarray(part if units == 1.0 else units * part) for part in (o.X, o.y))
 
         def inside(w):
             if o.groups is None:
@@ -205,18 +205,22 @@ class Skscope(Solver):
             sums = self.jax.ops.segment_sum(np_.abs(w), o.groups, int(o.groups.max()) + 1)
             return w * np_.minimum(1.0, o.cap / np_.maximum(sums, 1e-12))[o.groups]
 
-        def loss(w):
+        def loss(w, data):
+            X, y = data
             Xw = X @ inside(w)
             return np_.mean(np_.logaddexp(0.0, -y * Xw)) if o.kind == "logistic" else np_.mean((Xw - y) ** 2)
 
         layers = [self.skscope.layer.NonNegative(o.X.shape[1])] if o.nonnegative else []
-        w = self.solver(o).solve(loss, layers=layers, jit=True)
+        w = self.solver(o).solve(loss, data, layers=layers, jit=True)
         return np.asarray(inside(np_.asarray(w)))
 
 
 class SkscopeHTP(Skscope):
     name, states_groups = "skscope HTP", False
-    settings = "HTPSolver(d, sparsity=k, step_size=1 / the largest second derivative in a coordinate), otherwise as skscope scope"
+    settings = (
+        "HTPSolver(d, sparsity=k, step_size=1 / the largest second derivative in a coordinate), otherwise as "
+        "skscope scope"
+    )
 
     def solver(self, objective):
         d = objective.X.shape[1]
@@ -227,7 +231,10 @@ class SkscopeHTP(Skscope):
 class L0LearnCDPSI(Solver):
     name, package, requires, algorithm = "L0Learn CDPSI", "l0learn", ("l0learn", "numpy<2"), "CDPSI"
     python = "3.10"
-    settings = 'fit(penalty="L0", algorithm="CDPSI", max_support_size=k, intercept=False), the best R with at most k nonzeros on its path; w >= 0 by lows=0'
+    settings = (
+        'fit(penalty="L0", algorithm="CDPSI", max_support_size=k, num_lambda=200, intercept=False), the last of '
+        "the largest supports of at most k on its path; w >= 0 by lows=0"
+    )
 
     def skip(self, objective):
         if objective.nonnegative and self.algorithm == "CDPSI":
@@ -247,8 +254,8 @@ class L0LearnCDPSI(Solver):
         fit = self.l0learn.fit(
             X, o.y, loss, "L0", self.algorithm, max_support_size=o.k, num_lambda=200, intercept=False, **bounds
         )
-        path = np.hstack([np.asarray(coeffs.todense()) for coeffs in fit.coeffs]).T
-        return min((w for w in path if np.count_nonzero(w) <= o.k), key=o.value)
+        path = np.hstack([np.asarray(coeffs.todense()) for coeffs in fit.coeffs]).T[::-1]
+        return max((w for w in path if np.count_nonzero(w) <= o.k), key=np.count_nonzero)
 
 
 class L0LearnCD(L0LearnCDPSI):
@@ -357,7 +364,10 @@ class Copt(Solver):
 
 class SCIP(Solver):
     name, package, requires, exact, states_groups = "SCIP", "cvxpy", ("cvxpy", "pyscipopt"), True, True
-    settings = "cvxpy + SCIP, big-M model |w_i| <= M z_i, z binary, M = 3 x the largest marginal coefficient, or the cap; best point at the time limit"
+    settings = (
+        "big-M model |w_i| <= M z_i, z binary, M = 3 x the largest marginal coefficient, or the cap; best point at the "
+        "time limit"
+    )
     least_squares_only = True
 
     def load(self):
@@ -389,8 +399,8 @@ class SCIP(Solver):
 class OKRidge(Solver):
     name, package, requires, exact = "okridge", "okridge", ("okridge", "requests"), True
     settings = (
-        "BNBTree(X, y, lambda2=1e-6, tighten_bound_via_ADMM=False).solve(k, gap_tol=1e-4): branch and bound; best point "
-        "at the time limit (with tighten_bound_via_ADMM=True this version calls a method that it does not have)"
+        "BNBTree(X, y, lambda2=1e-6, tighten_bound_via_ADMM=False).solve(k, gap_tol=1e-4): branch and bound; best "
+        "point at the time limit (with tighten_bound_via_ADMM=True this version calls a method that it does not have)"
     )
     least_squares_only = unconstrained_only = dense_only = True
 
@@ -406,7 +416,8 @@ class OKRidge(Solver):
 
 
 SOLVERS: list[Solver] = [
-    Auto(), AutoStarts(), IHT(), PGD(), Abess(), AbessPath(), OMP(), Skscope(), SkscopeHTP(), L0LearnCDPSI(), L0LearnCD(),
+    Auto(), AutoStarts(), IHT(), PGD(),
+    Abess(), AbessPath(), OMP(), Skscope(), SkscopeHTP(), L0LearnCDPSI(), L0LearnCD(),
     SkglmMCP(), SkglmLasso(), Celer(), Copt(), SCIP(), OKRidge(),
 ]  # fmt: skip
 

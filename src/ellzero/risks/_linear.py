@@ -13,8 +13,9 @@ import numpy as np
 from .._arrays import Array, finfo_eps, is_array, namespace, to_host
 from .._directions import Directions
 from .._validation import check_finite, check_indices, check_nonnegative, check_vector
+from ._as_design import as_design
 from ._curvature import LinearCurvature
-from ._design import Design, as_design, take
+from ._design import Design, take
 from ._spectrum import extreme_eigenvalues
 from .base import Constant, Point, Risk, no_longer_exact
 

@@ -11,8 +11,9 @@ import numpy as np
 
 from .._arrays import Array, finfo_eps, norm, to_host
 from .._validation import check_indices, check_vector
+from ._as_design import as_design
 from ._curvature import MatrixCurvature
-from ._design import Dense, Sparse, as_design, in_double, row_blocks, take
+from ._design import Dense, Sparse, in_double, row_blocks, take
 from ._spectrum import LARGEST_GRAM
 from .base import Constant, Point, Risk
 
