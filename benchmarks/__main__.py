@@ -4,7 +4,7 @@ import importlib
 import itertools
 import sys
 
-ALL = ["foundations", "projections", "growth", "peers"]
+ALL = ["foundations", "restarts", "queries", "projections", "growth", "peers"]
 
 names = list(itertools.takewhile(lambda argument: not argument.startswith("-"), sys.argv[1:]))
 options = sys.argv[1 + len(names) :]

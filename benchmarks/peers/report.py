@@ -114,11 +114,11 @@ peer of all" may be far from the best R: how far is in brackets.
 """
 
 LEGEND = """R is of the answer as given; *refit* of the same support with coefficients solved again for R under the
-constraint, so that penalised methods compare; *above best* is by refit. F1 is against the support that made the data. Seconds: the
-median of up to 3 calls after the first, on data in memory, conversions included; *first call*: what the first costs
-beyond that (compilation, lazy imports), `import` not counted; *memory*: most that the first call takes beyond data and
-imports. Each run has a process of its own, {limit:g} s for a call and 12 GB. A package that cannot state a problem,
-crashes or is not done in time says so in its row.
+constraint, so that penalised methods compare; *above best* is by refit. F1 is against the support that made the data.
+Seconds: the median of up to 3 calls after the first, on data in memory, conversions included; *first call*: what the
+first costs beyond that (compilation, lazy imports), `import` not counted; *memory*: most that the first call takes
+beyond data and imports. Each run has a process of its own, {limit:g} s for a call and 12 GB. A package that cannot
+state a problem, crashes or is not done in time says so in its row.
 """
 
 
@@ -136,7 +136,7 @@ def describe(about):
 
 def overview(problems, several):
     lines = [
-        "| problem | best peer R | its fewest passes | ellzero auto R | passes | seconds | memory | fastest peer of all |",
+        "| problem | best peer R | its passes | ellzero auto R | passes | seconds | memory | fastest peer of all |",
         "|---|---:|---|---:|---:|---:|---:|---|",
     ]
     for (name, seed), rows in problems.items():

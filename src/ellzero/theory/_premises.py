@@ -91,10 +91,7 @@ def _strongly_convex(asked: Question, L: Constant, nu: Constant) -> Premise:
     remedy = "ridge > 0, which gives ν >= ridge; " if isinstance(asked.risk, LinearModel) else ""
     remedy += "a smaller k, or nu= by hand"
     if nu.source == "bound" and (estimate := asked.curvature.at(s).estimate) is not None:
-        seen = estimate.strong_convexity.value
-        text += f"; the smallest value found on a support is {seen:.4g}, an estimate"
-        if seen > 0:
-            text += f" (with it κ = {max(1.0, L.value / seen):.3g})"
+        text += f"; at most {estimate.strong_convexity.value:.4g}, found on a support"
     return Premise("R strongly convex", None if nu.value > 0 else False, text, remedy)
 
 
@@ -105,11 +102,12 @@ def _source(constant: Constant, given: Constant | None) -> str:
 def _enough(asked: Question, form: Form, p: Prescription | None, k_required: int | None) -> Premise:
     name, k, k_bar = "k large enough", asked.k, asked.k_bar
     if p is None:
-        return Premise(name, False, "no k is known to suffice: L < ∞ and ν > 0 are needed first")
+        text = "no k is known to suffice: L < ∞ and ν > 0 are needed first" + _at_best(asked, form)
+        return Premise(name, False, text, "see above")
     text = f"k {'>' if form == 'widest' else '>='} {p.k_ratio:.4g}·k̄ is needed (κ = {p.kappa:.4g})"
     if k >= sparsity_needed(form, p.k_ratio, k_bar):
         return Premise(name, True, f"{text}; k = {k} covers k̄ <= {p.k_bar_max}")
-    text += f"; k = {k} falls short by a factor {p.k_ratio * k_bar / k:.3g}"
+    text += f"; k = {k} falls short by a factor {p.k_ratio * k_bar / k:.3g}" + _at_best(asked, form)
     if k >= asked.d:
         remedy = "k = d leaves no sparsity constraint: projected gradient on the convex problem needs no such k"
         return Premise(name, False, text, remedy)
@@ -125,6 +123,23 @@ def _enough(asked: Question, form: Form, p: Prescription | None, k_required: int
         more = f", which {ridge:.3g} more ridge would give" if isinstance(asked.risk, LinearModel) else ""
         remedies.append(f"κ <= {kappa:.4g}{more}")
     return Premise(name, False, text, "; or ".join(remedies))
+
+
+def _at_best(asked: Question, form: Form) -> str:
+    """What the true constants would ask for at the least: L_s is above, ν_s below what a search has found."""
+    level, s = asked.levels(asked.k)
+    L, nu = asked.constants(asked.k)
+    above, below = asked.curvature.at(level).estimate, asked.curvature.at(s).estimate
+    if above is None or below is None or {L.source, nu.source} == {"exact"} or asked.given_L or asked.given_nu:
+        return ""
+    least = above.strong_smoothness if asked.row.oracle == "directions" else above.smoothness
+    if below.strong_convexity.value <= 0 or least.value <= 0:
+        return ""
+    p = asked.prescribe(form, asked.k, (least, below.strong_convexity))
+    needed = sparsity_needed(form, p.k_ratio, asked.k_bar)
+    if needed > asked.k:
+        return f"; nor could better bounds help: κ is at least {p.kappa:.4g} (found on supports), for k >= {needed}"
+    return f"; the bounds on κ may be to blame: it is at least {p.kappa:.4g}, for which k >= {needed} would do"
 
 
 def _variance(asked: Question) -> Premise:

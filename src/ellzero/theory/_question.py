@@ -88,9 +88,9 @@ class Question:
         L, nu = self.constants(k)
         return 0 < L.value < math.inf and nu.value > 0 and L.value / nu.value < 1e100
 
-    def prescribe(self, form: Form, k: int) -> Prescription:
-        """What the theorem prescribes at k."""
-        L, nu = self.constants(k)
+    def prescribe(self, form: Form, k: int, constants: tuple[Constant, Constant] | None = None) -> Prescription:
+        """What the theorem prescribes at k, with its constants there or with others."""
+        L, nu = constants or self.constants(k)
         B = None if self.B is None else self.B.value
         return prescribe_form(
             form, self.theorem, max(L.value, nu.value), nu.value, k=k, k_bar=self.k_bar, rho=self.rho,
