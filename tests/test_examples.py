@@ -19,6 +19,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 import ellzero as ez
+from ellzero.risks.blackbox import POLICIES
 from ellzero.testing import check_set
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -34,10 +35,10 @@ def no_figure_left_open():
     assert not left
 
 
-def load(name):
+def load(name, folder="examples"):
     """An example as a module."""
-    spec = importlib.util.spec_from_file_location(f"example_{name}", ROOT / "examples" / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
+    spec = importlib.util.spec_from_file_location(f"{folder}_{name}", ROOT / folder / f"{name}.py")
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)  # dataclasses look their module up
     spec.loader.exec_module(module)
     return module
 
@@ -119,6 +120,74 @@ def test_the_sampled_transform_is_its_rows():
     np.testing.assert_allclose(X.T @ np.eye(3), matrix.T, atol=1e-12)
 
 
+def test_pixel_attack_small(tmp_path, capsys):
+    out = tmp_path / "attack.png"
+    example = load("pixel_attack")
+    attacks = example.main(k=3, images=4, queries=150, seed=0, out=out, epochs=8)
+    assert len(attacks) == 4
+    for a in attacks:
+        assert 0 < np.count_nonzero(a.w) <= 3
+        assert (a.x + a.w).min() >= 0 and (a.x + a.w).max() <= 16
+        assert a.queries <= 150
+        assert a.success or a.queries >= 148  # it gives up only when nothing is left
+    assert any(a.success for a in attacks)
+    assert_picture(out)
+    printed = capsys.readouterr().out
+    assert f"the attack     {sum(a.success for a in attacks)} of 4 images misread" in printed
+    assert len(re.findall(r"^ +\d+ +\d +[\d-] +\d +\d+ +[\d-]+$", printed, flags=re.MULTILINE)) == 4
+
+
+def test_the_margin_of_the_attack_is_negative_where_the_network_is_wrong():
+    class Network:
+        def predict_proba(self, X):
+            return np.column_stack([X[:, 0], 1 - X[:, 0], np.zeros(len(X))])
+
+    margin = load("pixel_attack").margin_of(Network(), np.array([0.5]), true=0)
+    np.testing.assert_allclose(margin(np.array([[0.3], [-0.3]])), [np.log(4), -np.log(4)])
+
+
+def test_sparse_policy_small(tmp_path, capsys):
+    out = tmp_path / "policy.png"
+    example = load("sparse_policy")
+    learnt = example.main(k=4, queries=400, runs=2, seed=0, out=out, test_shops=20)
+    assert list(learnt) == ["at most 4", "all 200"]
+    for runs in learnt.values():
+        for run in runs:
+            assert run.res.n_values + run.res.n_monitor <= 400
+            assert len(run.trail) == len(run.costs) == run.res.nit + 1
+    for run in learnt["at most 4"]:
+        assert run.res.support.size <= 4
+        assert run.cost < run.costs[0]  # better than no signals
+    assert_picture(out)
+    assert str(out) in capsys.readouterr().out
+
+
+def test_the_simulator_of_the_policy():
+    example = load("sparse_policy")
+    w = np.zeros(example.D)
+    assert example.simulate(w, 3) == example.simulate(w, 3) != example.simulate(w, 4)
+    # two days in one shop: 10 left over on the first, which stay; 5 customers go away on the second
+    assert example.cost(np.array([[10.0], [-40.0]]), np.array([[100.0], [65.0]])) == (10.0 + 4 * 5.0) / 2
+    signals, demand = example.world(np.random.default_rng(0), 400, 25)
+    ideal = [0.0, *example.CAUSES.values()]
+    left_over = demand - example.MEAN - signals[..., : len(ideal)] @ ideal
+    assert left_over.std() == pytest.approx(example.NOISE, rel=0.05)
+    copy = np.corrcoef(signals[..., 1].ravel(), signals[..., 6].ravel())[0, 1]
+    assert copy == pytest.approx(0.7, abs=0.02)
+
+
+def test_query_benchmark_small(tmp_path, capsys):
+    out = tmp_path / "queries.png"
+    queries = load("queries", "benchmarks")
+    sparse, full, tuned = queries.query_complexity(sizes=(100, 300), figure=out).values()
+    assert sparse[1] > 1.5 * sparse[0]
+    assert max(full) < 2 * min(full)
+    assert max(tuned) < min(full) / 5
+    assert_picture(out)
+    assert "queries.png" in capsys.readouterr().out
+    assert_picture(ROOT / "docs" / "figures" / "query_complexity.png")
+
+
 # ---- README ----
 
 
@@ -159,7 +228,14 @@ def test_readme_quick_start():
 
 def test_readme_own_set():
     assert run(blocks("python")[1]) == ""
-    assert len(blocks("python")) == 2  # a new block needs a test here
+    assert len(blocks("python")) == 3  # a new block needs a test here
+
+
+def test_readme_black_box():
+    names = {}
+    exec(compile(blocks("python")[2], "README.md", "exec"), names)
+    assert names["res"].fun < 1.01  # the best in the box is 1
+    assert names["res"].n_values + names["res"].n_monitor <= 1000
 
 
 @pytest.mark.parametrize(("block", "options"), [(1, {}), (2, {"k": 30, "cap": 0.05})])
@@ -207,13 +283,45 @@ def test_readme_fields_of_a_result():
     assert fields <= set(ez.Result.__dataclass_fields__) | {"success"}
 
 
-@pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])
+@pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/black-box.md"])
 def test_files_that_documents_name_exist(document):
     text = (ROOT / document).read_text(encoding="utf-8")
     named = re.findall(r"(?:examples|docs|src|tests)/[\w/.]*\w\.\w+|[A-Z]{5,}\.\w+", text)
     assert named or document == "CHANGELOG.md"
     for name in named:
         assert (ROOT / name).exists(), name
+
+
+# ---- docs ----
+
+
+def test_black_box_page(tmp_path, monkeypatch):
+    """Its blocks run one after the other, as a reader would try them, and print what the page says."""
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs" / "black-box.md").read_text(encoding="utf-8")
+    names, printed, script = {"__name__": "page"}, "", None
+    for language, block in re.findall(r"^```(python|text)\n(.*?)^```", page, flags=re.MULTILINE | re.DOTALL):
+        if language == "text":
+            assert_printed(block, printed)
+            continue
+        with contextlib.redirect_stdout(io.StringIO()) as output:
+            exec(compile(block, "black-box.md", "exec"), names)
+        printed = output.getvalue()
+        if "checkpoint=" in block:
+            script, first = block, printed
+    assert (tmp_path / "run.npz").exists()
+    assert run(script) == first  # what a second start of the script finds
+
+    assert set(re.findall(r"^\| `\"(\w+)\"` \|", page, flags=re.MULTILINE)) == set(POLICIES)
+
+
+def test_black_box_page_and_benchmark_agree():
+    """The page's table has the lines of the benchmark."""
+    page = (ROOT / "docs" / "black-box.md").read_text(encoding="utf-8")
+    queries = load("queries", "benchmarks")
+    head, *rows = re.findall(r"^\| ([^|`]+) \|((?: \d+ \|)+)$", page, flags=re.MULTILINE)
+    assert {name for name, _ in rows} == {*queries.THEOREM, queries.TUNED}
+    assert [int(d) for d in re.findall(r"\d+", head[1])] == list(queries.SIZES)
 
 
 # ---- plot ----

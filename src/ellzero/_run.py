@@ -99,6 +99,7 @@ class Run:
         self.point = self.best = self.risk.at(*self._start(x0))
         self.candidates: list[Point] = []
         self.nit, self.first_residual, self.elapsed_before = 0, math.nan, 0.0
+        self.limit = math.inf  # seconds
         self.session: Session | None = None
         self.journal: Journal | None = None
         self.checkpoint: Path | None = None
@@ -227,9 +228,12 @@ class Run:
             self.best = self.candidates[int(np.argmin(means))]
             self.best._value = float(means.min())
         if self.method.finish == "swap":
-            search = SwapSearch(self.risk, self.problem.gamma, self.problem.k, self.problem.kept, self.units)
+            problem, deadline = self.problem, self.started - self.elapsed_before + self.limit
+            search = SwapSearch(self.risk, problem.gamma, problem.k, problem.kept, self.units, deadline)
             self.best = search.improve(self.best)
             for number in range(self.method.n_starts - 1):
+                if self.seconds > self.limit:
+                    break
                 other = search.improve(search.kicked(self.best, stream(self.entropy, 2**33, number)))
                 self.best = min(self.best, other, key=lambda point: point.value)
             self.counts.n_gradients += search.n_products * self.risk.n_terms

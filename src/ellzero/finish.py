@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -174,6 +175,8 @@ class SwapSearch:
 
     Attributes
     ----------
+    deadline : float
+        The reading of `time.perf_counter` after which no further round begins.
     n_swaps, n_products : int
         Exchanges made, and products with the data that they took.
     """
@@ -183,6 +186,7 @@ class SwapSearch:
     k: int
     keep: np.ndarray
     units: Units | None = None
+    deadline: float = math.inf
     max_rounds: int = 200
     patience: int = 4
     n_swaps: int = 0
@@ -193,7 +197,7 @@ class SwapSearch:
         start = np.flatnonzero(to_host(point.w))
         if self.keep.size:
             start = np.union1d(start, self.keep)
-        best = self._better(point, refit(self.risk, self.gamma, start, point.w, self.units))
+        best = min(point, refit(self.risk, self.gamma, start, point.w, self.units), key=lambda p: p.value)
         model = self.risk.curvature(best)
         if model is None or not self.risk.convex:
             return best
@@ -203,6 +207,8 @@ class SwapSearch:
             if improved is None:
                 break
             best = improved
+            if time.perf_counter() > self.deadline:
+                break
             if not model.exact:
                 self.n_products += model.spent
                 model = self.risk.curvature(best)
@@ -215,9 +221,6 @@ class SwapSearch:
         movable = np.setdiff1d(support, self.keep)
         leave = rng.choice(movable, min(movable.size, max(1, movable.size // 3)), replace=False)
         return refit(self.risk, self.gamma, np.setdiff1d(support, leave), point.w, self.units)
-
-    def _better(self, old: Point, new: Point) -> Point:
-        return new if new.value < old.value else old
 
     def _round(self, point: Point, model: Any, diagonal: np.ndarray) -> Point | None:
         """The point after the exchanges of one round, or None if none of those tried helps."""
@@ -261,7 +264,8 @@ class SwapSearch:
             h = np.maximum(np.diagonal(H), 1e-300)
             loss = w[S] ** 2 / h  # what removing each costs
             loss[np.isin(S, self.keep)] = np.inf
-            if model.columns_are_cheap:
+            whole = model.columns_are_cheap and w.size * S.size <= model.room
+            if whole:
                 places, C = np.arange(S.size), model.columns(S)
                 B = C @ H
                 q = np.maximum(diagonal - np.einsum("ij,ij->i", B, C), 0.0)
@@ -272,7 +276,7 @@ class SwapSearch:
             for rows in _chunks(w.size, places.size):
                 slope = c[rows, None] + B[rows] * (w[S] / h)[places]
                 room = diagonal[rows, None]
-                if model.columns_are_cheap:
+                if whole:
                     room = np.maximum(q[rows, None] + B[rows] ** 2 / h[places], 1e-9 * room)
                 won = self._worth(slope, price[rows, None]) ** 2 / room
                 won[~outside[rows]] = -np.inf
@@ -310,7 +314,6 @@ class SwapSearch:
 
     def _prices(self, w: np.ndarray, c: np.ndarray, S: np.ndarray) -> np.ndarray:
         """What a unit of budget is worth: the multiplier of each coordinate's l1 cap, read off the kept entries."""
-        price = np.zeros(w.size)
         if isinstance(self.gamma, GroupWise):
             group, sets = self.gamma.group_of(np.arange(w.size)), self.gamma.sets
         else:
@@ -319,5 +322,5 @@ class SwapSearch:
         active = S[w[S] != 0]
         np.maximum.at(level, group[active], np.abs(c[active]))
         priced = np.array([isinstance(s, (L1Ball, SubSimplex, Simplex)) for s in sets] + [False])
-        price = np.where(priced, level, 0.0)[group]
-        return np.asarray(price)
+        price: np.ndarray = np.where(priced, level, 0.0)[group]
+        return price

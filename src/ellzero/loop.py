@@ -107,10 +107,11 @@ def minimize(
     problem = make_problem(risk, check_k(k, risk.n_features), Everywhere() if constraint is None else constraint, keep)
     run = Run(problem, method, x0, _entropy(rng), budget, _monitor_interval(monitor))
     run.open_files(*(None if path is None else Path(path) for path in (checkpoint, resume)))
+    run.limit = limit
     prescribed = run.method.n_iter
     last = max_iter if prescribed is None else min(max_iter, prescribed)
     with run:
-        status = _iterate(run, last, tol, limit, callback, Printer(verbose, last))
+        status = _iterate(run, last, tol, callback, Printer(verbose, last))
         if status is Status.MAX_ITER and last == prescribed:
             status = Status.COMPLETED
         run.maybe_save(now=True)  # before the end is settled, so that a longer run can go on from here
@@ -122,9 +123,7 @@ def minimize(
     return result
 
 
-def _iterate(
-    run: Run, max_iter: int, tol: float, limit: float, callback: Callable[[Result], Any] | None, printer: Printer
-) -> Status:
+def _iterate(run: Run, max_iter: int, tol: float, callback: Callable[[Result], Any] | None, printer: Printer) -> Status:
     """Algorithms 1-3 of the paper: they differ in the oracle alone. Returns why the iterations ended."""
     counts, step, exact = run.counts, run.step, run.method.oracle.exact
     if run.nit == 0 and not len(run.history):
@@ -162,7 +161,7 @@ def _iterate(
                 return Status.CONVERGED
             if moved / step.size <= tol * run.first_residual:
                 return Status.STATIONARY
-        if run.seconds > limit:
+        if run.seconds > run.limit:
             return Status.TIME_LIMIT
         if callback is not None:
             try:

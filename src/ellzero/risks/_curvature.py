@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +23,8 @@ class LinearCurvature:
         Whether R is its own quadratic model.
     columns_are_cheap : bool
         Whether many columns cost little more than one, as in a dense matrix product.
+    room : int
+        How many numbers a set of columns may hold: no more than X itself.
     spent : int
         Products with X so far.
     """
@@ -29,6 +32,7 @@ class LinearCurvature:
     def __init__(self, model: LinearModel, weights: np.ndarray | float, exact: bool) -> None:
         self.model, self.exact, self.spent = model, exact, 0
         self.columns_are_cheap = isinstance(model.design, Dense)
+        self.room = max(math.prod(model.design.shape), 10**7)
         self.weights = np.full(model.n_terms, weights) if isinstance(weights, float) else weights
         self._cache: dict[int, np.ndarray] = {}
         if model.fit_intercept:
@@ -80,7 +84,7 @@ class LinearCurvature:
 class MatrixCurvature:
     """G = ½Q of ½wᵀQw - bᵀw."""
 
-    exact, spent, columns_are_cheap = True, 0, True
+    exact, spent, columns_are_cheap, room = True, 0, True, math.inf
 
     def __init__(self, Q: np.ndarray) -> None:
         self.Q = Q

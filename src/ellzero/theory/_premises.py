@@ -103,7 +103,7 @@ def _enough(asked: Question, form: Form, p: Prescription | None, k_required: int
     name, k, k_bar = "k large enough", asked.k, asked.k_bar
     if p is None:
         text = "no k is known to suffice: L < ∞ and ν > 0 are needed first" + _at_best(asked, form)
-        return Premise(name, False, text, "see above")
+        return Premise(name, False, text, "what makes R smooth and strongly convex")
     text = f"k {'>' if form == 'widest' else '>='} {p.k_ratio:.4g}·k̄ is needed (κ = {p.kappa:.4g})"
     if k >= sparsity_needed(form, p.k_ratio, k_bar):
         return Premise(name, True, f"{text}; k = {k} covers k̄ <= {p.k_bar_max}")
