@@ -87,8 +87,9 @@ def query_complexity(sizes=SIZES, figure=FIGURE):
     ]
     ratio = max(flat) / min(flat)
     print(f"s2 = d, the theorem's q: {ratio:.2f} between the most and the fewest of d = 100, 1000, 10000 (at most 2)")
-    print("the cheapest q grows with log d: the largest k of d noisy entries are kept, and they are the larger, the")
-    print("more there are. The proof takes the kept entries as fixed; the theorem's q is large enough to hide this")
+    print("the cheapest q grows, roughly as log d. A likely reason: the k largest of d noisy entries are kept, and the")
+    print("more there are, the larger these are. The proof takes the kept entries as fixed; the theorem's q is too")
+    print("large for this to show")
     if figure is not None:
         print(f"picture: {draw(sizes, lines, figure).name}")
     return lines

@@ -7,8 +7,8 @@ with s log d, every s x s block of XᵀX/n is as well conditioned as Σ, up to t
 κ(Σ)²k̄ is enough for IHT to reach R(w̄).
 
 Left: the extreme eigenvalues that a search finds over blocks, against n, inside the band that `sample_complexity`
-promises for Gaussian rows with probability 0.99. Right: how often IHT solves y = Xw̄ exactly, k = 3k̄: for every d the
-change comes at the same multiple of k̄ log d.
+promises for Gaussian rows with probability 0.99. Right: how often IHT finds w̄ from y = Xw̄, k = 3k̄: for every d the
+change comes at about the same multiple of k̄ log d.
 """
 
 from __future__ import annotations
@@ -99,8 +99,8 @@ def draw_eigenvalues(ax: Any, d: int) -> None:
             ]
             print(f"\nleft: {sum(inside)} of {len(inside)} Gaussian designs inside the band")
     ax.axhline(1, color=GREY, lw=0.8, ls=":")
-    ax.text(sizes[0], 1.9, r"$L_s\,/\,2\sigma_{\max}$", color=GREY)
-    ax.text(sizes[0], 0.12, r"$\nu_s\,/\,2\sigma_{\min}$", color=GREY)
+    ax.text(110, 2.15, r"$L_s\,/\,2\sigma_{\max}$", color=GREY)
+    ax.text(110, 0.08, r"$\nu_s\,/\,2\sigma_{\min}$", color=GREY)
     ax.set(xscale="log", xlabel="n", ylim=(0, 3.6), ylabel="relative to Σ")
     ax.set_title(f"blocks of {S} x {S}, d = {d}", fontsize=10.5)
 
@@ -127,7 +127,7 @@ def draw_recovery(ax: Any, seeds: int, dimensions: Sequence[int] = (100, 200, 40
 
 
 def solved(n: int, d: int, seeds: int) -> float:
-    """How often IHT reaches R(w̄) = 0, with the step 1/L_s of what is found on supports."""
+    """How often IHT finds w̄, with a step near 1/L_s."""
     successes = 0
     for seed in range(seeds):
         rng = np.random.default_rng([n, d, seed])
@@ -136,7 +136,7 @@ def solved(n: int, d: int, seeds: int) -> float:
         risk = ez.risks.LeastSquares(X, X @ w_bar)
         largest = 2 * np.linalg.norm(X[:, rng.permutation(d)[: 6 * K_BAR]], 2) ** 2 / n
         res = ez.minimize(risk, 3 * K_BAR, method=ez.preset("IHT", step=0.8 / largest), max_iter=600, monitor="final")
-        successes += res.fun <= 1e-6 * risk.value(risk.zero)
+        successes += np.linalg.norm(res.x - w_bar) <= 1e-2 * np.linalg.norm(w_bar)
     return successes / seeds
 
 

@@ -184,7 +184,12 @@ def test_bounds_of_least_squares(n, d, correlation, no_enumeration):
         assert low <= estimate.strong_convexity.value * tight + 1e-12
         assert c.strong_convexity.value >= 0
         assert {c.smoothness.source, c.strong_convexity.source, c.strong_smoothness.source} == {"bound"}
-        assert {constant.source for constant in estimate} == {"estimate"}
+        assert (
+            estimate.smoothness.source
+            == estimate.strong_convexity.source
+            == estimate.strong_smoothness.source
+            == "estimate"
+        )
         assert "a search over supports found" in repr(c)
 
 

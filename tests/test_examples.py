@@ -70,7 +70,7 @@ def test_docstring_examples(name, tmp_path, monkeypatch):
 def test_demo_small(tmp_path, capsys):
     out = tmp_path / "deep" / "demo.png"
     results = load("demo").main(k=5, cap=0.1, seed=1, out=out, n_days=100, n_assets=40, max_iter=200)
-    assert list(results) == ["IHT-2SP", "PGD+H", "IHT+P"]
+    assert list(results) == ["auto", "IHT-2SP", "PGD+H", "IHT+P"]
     for res in results.values():
         assert res.support.size <= 5 and res.violation <= 1e-12
     assert_picture(out)

@@ -4,8 +4,10 @@ Every harness here is also given something that must break it: a step that is to
 batch that does not grow.
 """
 
+import importlib.util
 import itertools
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -633,6 +635,18 @@ def test_costs_are_the_corollaries_sums():
     assert p.Z * default.mu**2 == pytest.approx(0.1)
 
 
+def test_a_black_box_has_values_alone():
+    risk = ez.risks.BlackBox(lambda w: float(np.sum((w - 0.1) ** 2)), n_features=40)
+    ask = {"k": 36, "k_bar": 1, "method": "HZO-HT", "L": 2.0, "nu": 2.0, "alpha": 1.2, "radius": 1.0, "epsilon": 0.1}
+    g = guarantee(risk, **ask)
+    assert g.holds and g.n_iter is None and "nothing bounds ||∇R(w̄)||" in str(g)
+    assert not guarantee(risk, k=36, k_bar=1, method="HZO-HT").holds
+    risk.lower_bound = 0.0
+    exact = guarantee(Quadratic(2 * np.eye(40), np.full(40, 0.2)), **ask)
+    assert guarantee(risk, **ask).n_iter == exact.n_iter  # ||∇R(0)||² = 2L·R(0) for this one
+    assert guarantee(risk, s2=30, **{**ask, "k": 8, "k_bar": 1}).n_iter is None
+
+
 @pytest.mark.parametrize(
     ("ask", "message"),
     [
@@ -843,3 +857,45 @@ def test_the_numbers_of_dna():
     assert full.holds and full.k_bar_max >= 3
     batches = guarantee(risk, k=50, k_bar=1, constraint=ez.sets.L2Ball(0.5), method="HSG-HT-2SP", B=1e5)
     assert "is a bound on Γ already" in str(batches)
+
+
+def example(name):
+    path = Path(__file__).resolve().parents[1] / "examples" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_premises_of_the_papers_experiments(capsys, tmp_path):
+    found = example("premises_of_the_experiments").main(tmp_path)
+    printed = capsys.readouterr().out
+    assert printed.count("skipped, there is no") == 4
+    assert [(g.theorem, g.k, g.k_required, g.k_bar_max, g.holds) for g in found] == [
+        ("IHT", 50, 16, 3, True), ("IHT-2SP", 50, 16, 3, True), ("IHT", 350, 16, 21, True), ("IHT-2SP", 350, 16, 21, True),
+    ]  # fmt: skip
+    if (SHARED / "data" / "hsi_2021_2022").is_dir():
+        cases = example("premises_of_the_experiments")
+        market = next(c for c in cases.index_tracking(SHARED / "data") if not isinstance(c, str) and "HSI" in c.title)
+        g = guarantee(market.risk, 15, 1, market.constraint, "IHT-2SP")
+        failing = next(p for p in g.premises if not p.holds)
+        assert failing.name == "k large enough" and "better bounds could not help" in failing.text
+        assert 1300 < g.L.value / g.nu.value < 1600
+
+
+def test_pictures_of_the_theory(capsys):
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib.figure import Figure
+
+    ax = Figure().subplots()
+    frontier, designs = example("tradeoff_frontier"), example("sub_gaussian_design")
+    frontier.draw_factors(ax, k=500)
+    frontier.draw_regression(Figure().subplots(), d=30)
+    assert "experiment" not in capsys.readouterr().out
+    designs.print_needs()
+    assert "k = 324κ(Σ)²k̄" in capsys.readouterr().out
+    assert designs.solved(200, 50, 2) == 1.0
+    assert designs.solved(8, 50, 2) == 0.0
+    assert len(ax.lines) >= 3

@@ -213,7 +213,7 @@ def draw(problems):
 
     panels = {}
     for (name, _), rows in problems.items():
-        if any(valid(row) for row in rows):
+        if name != "P6-150" and any(valid(row) for row in rows):  # three of P6 are enough
             panels.setdefault(name, rows)
     if not panels:
         return
@@ -271,44 +271,39 @@ def panel(ax, name, rows):
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
     ax.set_title(name, loc="left", fontsize=11, fontweight="bold")
+    title = next(d.title for d in DATASETS if d.name == name)
+    ax.set_title(title.split(";")[0], loc="right", fontsize=7.5, color="#555555")
 
 
 def place_labels(ax):
-    """Each name beside its point, or further away with a thin line, where it covers nothing."""
+    """Each name beside its point or, from right to left, above it on a thin line, where it covers nothing."""
     renderer = ax.figure.canvas.get_renderer()
     dots = [ax.transData.transform((x, y)) for x, y, *_ in ax.points]
     taken = [(px - 6, py - 6, px + 6, py + 6) for px, py in dots]
-    frame = ax.get_window_extent(renderer)
-    places = [(9, -4), (9, 8), (-4, 10)]
-    places += [(dx, dy) for dy in range(14, 260, 12) for dx in (4, 24, -30, 48, -60)]
-    for (px, py), (_, _, name, colour, ours) in sorted(
-        zip(dots, ax.points, strict=True), key=lambda p: (not p[1][4], p[0][0])
-    ):
-        weight = "bold" if ours else "normal"
-        text = ax.annotate(name, (px, py), xycoords="figure pixels", fontsize=8, color=colour, weight=weight, zorder=5)
-        box = text.get_window_extent(renderer)
-        width, height = box.width, box.height
-        text.remove()
-        for dx, dy in places:
-            spot = (px + dx, py + dy, px + dx + width, py + dy + height)
-            inside = spot[0] > frame.x0 and spot[2] < frame.x1 + 30 and spot[3] < frame.y1 + 4
-            if inside and not any(overlap(spot, other) for other in taken):
+    frame, points = ax.get_window_extent(renderer), 72 / ax.figure.dpi
+    for i in sorted(range(len(dots)), key=lambda i: -dots[i][0]):
+        (px, py), (x, y, name, colour, ours) = dots[i], ax.points[i]
+        style = {"fontsize": 8, "color": colour, "weight": "bold" if ours else "normal", "zorder": 5}
+        style |= {"textcoords": "offset points", "annotation_clip": False}
+        others = taken[:i] + taken[i + 1 :]
+        for dx, dy in [(10, -4), *((-2, away) for up in range(12, 400, 6) for away in (up, -up - 6))]:
+            text = ax.annotate(name, (x, y), (points * dx, points * dy), **style)
+            box = text.get_window_extent(renderer)
+            spot = (box.x0 - 1, box.y0, box.x1 + 1, box.y1)
+            line = (px - 0.5, min(py, py + dy), px + 0.5, max(py, py + dy))
+            free = not any(overlap(spot, other) or (dx < 0 and overlap(line, other)) for other in others)
+            if free and frame.y0 < spot[1] and spot[3] < frame.y1:
                 break
+            text.remove()
+        else:
+            ax.annotate(name, (x, y), (points * dx, points * dy), **style)
         taken.append(spot)
-        far = abs(dy) > 10 or dx < -10
-        points = 72 / ax.figure.dpi
-        ax.annotate(
-            name,
-            ax.transData.inverted().transform((px, py)),
-            (points * dx, points * dy),
-            textcoords="offset points",
-            fontsize=8,
-            color=colour,
-            weight=weight,
-            zorder=5,
-            annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": colour, "lw": 0.5, "alpha": 0.6, "shrinkB": 3} if far else None,
-        )
+        if dx < 0 and abs(dy) > 20:
+            taken.append(line)
+            ax.annotate("", (x, y), (0, points * dy), textcoords="offset points", arrowprops=LEADER | {"color": colour})
+
+
+LEADER = {"arrowstyle": "-", "lw": 0.6, "alpha": 0.7, "shrinkA": 0, "shrinkB": 3}
 
 
 def overlap(a, b):

@@ -222,9 +222,11 @@ class Run:
             assert isinstance(self.risk, BlackBox)
             r = self.risk.recheck[1]
             self.counts.n_monitor += len(self.candidates) * r * self.risk.repeats
-            repeated = [to_host(p.w) for p in self.candidates for _ in range(r)]
-            self.counts.iteration += 1  # other seeds than any iteration had
-            means = np.nanmean(self.risk.evaluate(repeated, essential=True).reshape(-1, r), axis=1)
+            values = []
+            for _ in range(r):
+                self.counts.iteration += 1  # other seeds than any iteration had, the same for all candidates
+                values.append(self.risk.evaluate([to_host(p.w) for p in self.candidates], essential=True))
+            means = np.nanmean(values, axis=0)
             self.best = self.candidates[int(np.argmin(means))]
             self.best._value = float(means.min())
         if self.method.finish == "swap":

@@ -43,9 +43,10 @@ class ConstantStep:
 class SearchedStep:
     """The best of P(w - ηg) for η around the last one that helped, by function values alone.
 
-    Tries η, then goes on doubling or halving as long as that lowers R; each value is counted. If none of the
-    tried points is better than w, the point stays, and the next η starts lower. The first η is the one that
-    moves w by about its own size, or by 1.
+    Tries η, η/2, 2η, η/4, 4η, ... until one of them lowers R, then goes on in that direction as long as this lowers R
+    further; each value is counted. If none of the tried points is better than w, the point stays, and so does η: a
+    better gradient may help where no other size does. The first η is the one that moves w by about its own size, or
+    by 1.
     """
 
     counts: Counts
@@ -60,21 +61,19 @@ class SearchedStep:
         if math.isnan(self.size):
             self.size = max(1.0, norm(point.w)) / length
         base, best = self.counts.base_value(point), point
-        size, tries = self.size, 0
-        grow = True
+        start = size = self.size
+        tries = 0
         while tries < self.tries and self.affordable(point):
             tries += 1
             trial = point.risk.at(*project(point.w - size * gradient))
             value = self.counts.base_value(trial)
             if value < min(best.value, base):
                 best, self.size = trial, size
-                size *= 2.0 if grow else 0.5
+                size *= 2.0 if size >= start else 0.5
             elif best is not point:
                 break  # past the best size
-            else:
-                grow, size = False, 0.5 * size
-        if best is point:
-            self.size *= 0.25
+            else:  # shorter and longer in turns: a short step cannot change the support, noise makes one look good
+                size = start * (0.5 if tries % 2 else 2.0) ** ((tries + 1) // 2)
         return best
 
     def affordable(self, point: Point) -> bool:

@@ -20,7 +20,7 @@ MOST_BLOCKS = 100_000
 _MOST_OPERATIONS = 5e8
 #: eigenvectors of the whole matrix are computed up to this size
 LARGEST_DECOMPOSED = 2000
-_LARGE_BLOCK = 100  # larger ones are searched for from fewer starts
+_SMALL_BLOCK = 50  # larger ones are searched for from fewer starts
 _CHUNK = 2**21  # entries of blocks looked at together
 
 
@@ -165,7 +165,7 @@ class Blocks:
 
         Starts: the entries of the leading eigenvector, the rows with the largest discs, and random supports.
         """
-        starts, n_starts = [], 2 if s > _LARGE_BLOCK else 8
+        starts, n_starts = [], 8 if s <= _SMALL_BLOCK else 4
         if self.eigen is not None:
             starts.append(np.abs(self.eigen.vectors[:, -1]))
         discs = self._diagonal + _largest(self._off_diagonal, s - 1)
@@ -179,23 +179,24 @@ class Blocks:
         return self.scale * max(self._ascend(np.argsort(-start, kind="stable")[:s]) for start in starts)
 
     def _ascend(self, S: np.ndarray) -> float:
-        """Exchange the coordinate that the leading eigenvector uses least for the one that promises most.
+        """Exchange the coordinates that the leading eigenvector uses least for those that promise most.
 
         With x that eigenvector and θ its value, adding j gives at least the larger eigenvalue of
-        [[θ, c], [c, M_jj]], c = xᵀM_Sj.
+        [[θ, c], [c, M_jj]], c = xᵀM_Sj. Many are exchanged at a time first, one in the end.
         """
-        steps = int(min(200, max(1, 1e9 // S.size**3)))
         theta, x = self._leading(S)
-        for _ in range(steps if S.size < self.d else 0):
+        many = min(S.size, self.d - S.size)
+        while many > 0:
             cross, half = x @ self.M[S], 0.5 * (theta - self._diagonal)
             promise = theta - half + np.hypot(half, cross)
             promise[S] = -math.inf
             trial = S.copy()
-            trial[np.argmin(np.abs(x))] = np.argmax(promise)
+            trial[np.argsort(np.abs(x))[:many]] = np.argsort(-promise)[:many]
             value, vector = self._leading(trial)
-            if not value > theta * (1 + 1e-12 * math.copysign(1, theta)):
-                break
-            S, theta, x = trial, value, vector
+            if value > theta + 1e-12 * abs(theta):
+                S, theta, x = trial, value, vector
+            else:
+                many //= 2
         return theta
 
     def _leading(self, S: np.ndarray) -> tuple[float, np.ndarray]:

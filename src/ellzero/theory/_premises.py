@@ -137,9 +137,10 @@ def _at_best(asked: Question, form: Form) -> str:
         return ""
     p = asked.prescribe(form, asked.k, (least, below.strong_convexity))
     needed = sparsity_needed(form, p.k_ratio, asked.k_bar)
+    least_kappa = f"κ is at least {p.kappa:.4g} (found on supports)"
     if needed > asked.k:
-        return f"; nor could better bounds help: κ is at least {p.kappa:.4g} (found on supports), for k >= {needed}"
-    return f"; the bounds on κ may be to blame: it is at least {p.kappa:.4g}, for which k >= {needed} would do"
+        return f"; better bounds could not help: {least_kappa} and asks for k >= {needed}"
+    return f"; the bounds may be to blame: {least_kappa}, and then k >= {needed} would do"
 
 
 def _variance(asked: Question) -> Premise:

@@ -11,8 +11,8 @@ import numpy as np
 
 from .._arrays import norm
 from .._validation import check_nonnegative, check_number, check_positive
-from ..risks import Risk
-from ..risks.base import Constant
+from ..risks import BlackBox, Risk
+from ..risks.base import Constant, Point
 from ..sets import ConstraintSet, Everywhere, GroupWise
 from .constants import curvature_of
 from .extents import largest_norm, variance_bound
@@ -148,7 +148,18 @@ class Question:
         return variance_bound(self.risk, self.reach)
 
     def gradient_norm(self, L: float) -> float | None:
-        """A bound on ||∇R(w̄)||; w̄ and w_0 differ in at most k + k̄ coordinates."""
+        """A bound on ||∇R(w̄)||, which zeroth-order methods need; w̄ and w_0 differ in at most k + k̄ coordinates."""
+        if self.row.oracle != "directions":
+            return None
         if self.w_bar is not None:
-            return norm(self.w_bar.gradient)
-        return None if self.distance is None else norm(self.start.gradient) + L * self.distance
+            return self._gradient_norm_at(self.w_bar, L)
+        at_start = self._gradient_norm_at(self.start, L)
+        return None if self.distance is None or at_start is None else at_start + L * self.distance
+
+    def _gradient_norm_at(self, point: Point, L: float) -> float | None:
+        """||∇R||, or sqrt(2L(R - m)) where only values are to be had and L holds for all coordinates."""
+        if not isinstance(self.risk, BlackBox):
+            return norm(point.gradient)
+        if self.levels(self.k)[0] < self.d or self.risk.lower_bound == -math.inf:
+            return None
+        return math.sqrt(2 * L * max(0.0, point.value - self.risk.lower_bound))

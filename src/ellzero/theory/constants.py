@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -91,12 +91,34 @@ _TITLES = {
 }
 
 
-class Estimate(NamedTuple):
-    """Values attained on some support: L_s and L'_s are at least these, ν_s is at most this."""
+class Estimate:
+    """Values attained on some support: L_s and L'_s are at least these, ν_s is at most this.
 
-    smoothness: Constant
-    strong_convexity: Constant
-    strong_smoothness: Constant
+    Attributes
+    ----------
+    smoothness, strong_convexity, strong_smoothness : Constant
+    """
+
+    def __init__(self, blocks: Blocks, squared: tuple[float, Blocks] | None, s: int) -> None:
+        self._blocks, self._squared, self._s = blocks, squared, s
+
+    @cached_property
+    def smoothness(self) -> Constant:
+        """L_s is at least this."""
+        return Constant(max(0.0, self._blocks.found(self._s)), "estimate")
+
+    @cached_property
+    def strong_convexity(self) -> Constant:
+        """ν_s is at most this."""
+        found = -self._blocks.negative.found(self._s)
+        return Constant(0.0 if abs(found) <= self._blocks.noise else found, "estimate")
+
+    @cached_property
+    def strong_smoothness(self) -> Constant:
+        """L'_s is at least this."""
+        scale, squared = self._squared or (0.0, None)
+        found = 0.0 if squared is None else scale * math.sqrt(max(0.0, squared.found(self._s)))
+        return Constant(max(self.smoothness.value, found), "estimate")
 
 
 def restricted_constants(risk: Risk, s: int) -> RestrictedConstants:
@@ -216,11 +238,7 @@ class Curvature:
         """What a search over supports found."""
         if self._hessian is None or not self._hessian[1]:
             return None
-        blocks = self._hessian[0]
-        L, nu = max(0.0, blocks.found(s)), -blocks.negative.found(s)
-        strong = L if self._squared is None else self._squared[0] * math.sqrt(max(0.0, self._squared[1].found(s)))
-        nu = 0.0 if abs(nu) <= blocks.noise else nu
-        return Estimate(Constant(L, "estimate"), Constant(nu, "estimate"), Constant(max(L, strong), "estimate"))
+        return Estimate(self._hessian[0], self._squared, s)
 
 
 def _of_all_coordinates(constant: Constant, s: int, d: int) -> Constant:

@@ -127,8 +127,9 @@ def variance_bound(risk: Risk, radius: float | None = None) -> Constant | None:
     Examples
     --------
     >>> import ellzero as ez
-    >>> ez.theory.variance_bound(ez.risks.Logistic([[3.0, 4.0], [0.0, 1.0]], [0, 1]))
-    Constant(value=13.0, source='bound')
+    >>> B = ez.theory.variance_bound(ez.risks.Logistic([[3.0, 4.0], [0.0, 1.0]], [0, 1]))
+    >>> round(B.value, 6), B.source
+    (13.0, 'bound')
     """
     if not isinstance(risk, (LeastSquares, Huber, Logistic, Multinomial)) or not risk.design.explicit:
         return None

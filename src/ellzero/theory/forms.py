@@ -133,7 +133,7 @@ def tradeoff(
     >>> [(p.k_bar, round(p.factor, 3)) for p in tradeoff(kappa=2, k=48, form="paper")]
     [(1, 1.732), (2, 1.899), (3, 2.0)]
     >>> [(p.k_bar, round(p.factor, 3)) for p in tradeoff(kappa=2, k=48)]
-    [(1, 1.169), (2, 1.257), (3, 1.333)]
+    [(1, 1.169), (2, 1.256), (3, 1.333)]
     """
     if method not in THEOREMS or not method.endswith("-2SP"):
         raise ValueError(f"method must be IHT-2SP, HSG-HT-2SP or HZO-HT-2SP (only Γ costs a factor), got {method!r}")

@@ -222,7 +222,7 @@ def _state(asked: Question, form: Form) -> Guarantee:
     k_required = _smallest_k(asked, form)
     gradient = asked.gradient_norm(p.L)
     n_iter = costs = None
-    if asked.distance is not None and p.gap > 0:
+    if asked.distance is not None and p.gap > 0 and (p.oracle != "directions" or gradient is not None):
         n_iter = p.n_iter(asked.epsilon, asked.distance**2, gradient)
         costs = p.costs(n_iter, asked.risk.n_terms) if p.oracle == "full" or p.tau is not None else None
     left = asked.epsilon  # what is left beside R(w̄)
@@ -274,6 +274,8 @@ def _notes(asked: Question, bound: float | None) -> tuple[str, ...]:
         notes.append(f"Γ is the whole space: method={plain!r} promises R(w̄) + ε, without a factor.")
     if asked.distance is None:
         notes.append("n_iter is unknown, because Γ is unbounded: give radius= (at least ||w_0 - w̄||) or reference=.")
+    elif asked.row.oracle == "directions" and asked.gradient_norm(1.0) is None:
+        notes.append("n_iter is unknown, because nothing bounds ||∇R(w̄)||: set risk.lower_bound, and take s2 = d.")
     if asked.given_epsilon is None:
         notes.append(f"epsilon = {asked.epsilon:.3g} by default, a thousandth of what R can fall from w_0.")
     if bound is not None and bound >= asked.start.value:
