@@ -286,7 +286,7 @@ def test_readme_fields_of_a_result():
 @pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/black-box.md"])
 def test_files_that_documents_name_exist(document):
     text = (ROOT / document).read_text(encoding="utf-8")
-    named = re.findall(r"(?:examples|docs|src|tests)/[\w/.]*\w\.\w+|[A-Z]{5,}\.\w+", text)
+    named = re.findall(r"(?:examples|docs|src|tests|benchmarks)/[\w/.]*\w\.\w+|[A-Z]{5,}\.\w+", text)
     assert named or document == "CHANGELOG.md"
     for name in named:
         assert (ROOT / name).exists(), name
