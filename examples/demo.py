@@ -97,8 +97,8 @@ def print_table(
     two_step = results["IHT-2SP"]
     if two_step.support.size < two_step.k:
         print(
-            f"IHT-2SP used {two_step.support.size} of the {two_step.k} names it may use: a sign that it got stuck, as it can "
-            "where the caps bind hard"
+            f"IHT-2SP used {two_step.support.size} of the {two_step.k} names it may use: a sign that it got stuck, "
+            "as it can where the caps bind hard"
         )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ._arrays import Array, index_like, like, norm, to_host
+from ._arrays import Array, finfo_eps, index_like, like, norm, to_host
 from ._checkpoint import Journal, load, save
 from ._directions import stream
 from ._validation import check_indices
@@ -156,7 +156,7 @@ class Run:
             w, support = self.plain(self._lift(x0))
         except NotFinite as error:
             raise ValueError(f"x0 must be finite: {error}") from None
-        if norm(self._lower(w) - x0) > 1e-9 * norm(x0):
+        if norm(self._lower(w) - x0) > max(1e-9, 16 * finfo_eps(x0)) * norm(x0):
             gamma, nonzeros = self.asked.gamma, int(np.count_nonzero(to_host(x0)))
             warnings.warn(
                 f"x0 is infeasible ({nonzeros} nonzeros, k={self.asked.k}; violation of {gamma!r}: "
@@ -385,12 +385,18 @@ def verify(result: Result) -> None:
 
 
 def make_problem(risk: Risk, k: int, constraint: ConstraintSet, keep: Any) -> Problem:
-    """The problem, with Γ for the whole of w: one made for the features of several outputs holds for each."""
+    """The problem, with Γ for the whole of w."""
     if not isinstance(constraint, ConstraintSet):
         raise TypeError(
             f"constraint must be a set such as ellzero.sets.L1Ball(1.0) (or None for no constraint), got {constraint!r}"
         )
+    gamma = for_every_output(constraint, risk)
+    return Problem(risk, k, gamma, check_indices(keep, risk.n_features, "keep"))
+
+
+def for_every_output(constraint: ConstraintSet, risk: Risk) -> ConstraintSet:
+    """Γ for the whole of w: one made for the features of a risk with several outputs holds for each."""
     size = constraint.n_features
     if size is not None and size < risk.n_features == size * risk.n_outputs:
-        constraint = GroupWise(constraint, groups=np.repeat(np.arange(risk.n_outputs), size))
-    return Problem(risk, k, constraint, check_indices(keep, risk.n_features, "keep"))
+        return GroupWise(constraint, groups=np.repeat(np.arange(risk.n_outputs), size))
+    return constraint

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
 from .._arrays import norm
+from .._run import for_every_output
 from .._validation import check_nonnegative, check_number, check_positive
 from ..risks import BlackBox, Risk
 from ..risks.base import Constant, Point
-from ..sets import ConstraintSet, Everywhere, GroupWise
+from ..sets import ConstraintSet, Everywhere
 from .constants import curvature_of
 from .extents import largest_norm, variance_bound
 from .forms import Form, prescribe_form
@@ -62,12 +61,12 @@ class Question:
         if not self.constrained and not isinstance(constraint, Everywhere):
             name = self.theorem
             raise ValueError(f"method {name!r} knows no constraint, got {constraint!r}; use method='{name}-2SP'")
-        size, outputs = constraint.n_features, self.risk.n_outputs
-        if size is not None and size < self.d == size * outputs:
-            return GroupWise(constraint, groups=np.repeat(np.arange(outputs), size))
-        if size not in (None, self.d):
-            raise ValueError(f"the constraint {constraint!r} is made for {size} coordinates, w has {self.d}")
-        return constraint
+        gamma = for_every_output(constraint, self.risk)
+        if gamma.n_features not in (None, self.d):
+            raise ValueError(
+                f"the constraint {constraint!r} is made for {gamma.n_features} coordinates, w has {self.d}"
+            )
+        return gamma
 
     def levels(self, k: int) -> tuple[int, int]:
         """At how many coordinates L and ν are needed."""
