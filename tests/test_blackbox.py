@@ -73,6 +73,28 @@ class TestBudget:
             assert f.calls <= max_queries
             assert f.calls == result.n_values + result.n_monitor
 
+    @pytest.mark.parametrize("monitor", ["every", 3, "final"])
+    def test_a_callback_asks_for_nothing(self, monitor):
+        f, seen = Counter(), []
+        result = ez.minimize(
+            ez.risks.BlackBox(f, D), 3, method=METHOD, max_queries=200, rng=0, monitor=monitor,
+            callback=lambda r: seen.append(r.fun),
+        )  # fmt: skip
+        assert f.calls == result.n_values + result.n_monitor <= 200
+        assert np.isnan(seen).all() == (monitor == "final")
+
+    def test_a_finish_is_in_the_budget(self):
+        f = Counter()
+        method = ez.Method(oracle=ez.ZerothOrder(10), step=0.1, projection="convex", finish="two-step")
+        result = ez.minimize(ez.risks.BlackBox(f, D), 3, S.L1Ball(1.0), method, max_queries=100, rng=0)
+        assert f.calls == result.n_values + result.n_monitor <= 100
+
+    def test_steps_that_need_gradients_are_refused(self):
+        for options in ({"step": "adaptive"}, {"step": "pursuit"}, {"step": 0.1, "finish": "swap"}):
+            method = ez.Method(oracle=ez.ZerothOrder(10), **options)
+            with pytest.raises(ValueError, match="needs gradients.*step='search'"):
+                ez.minimize(ez.risks.BlackBox(bowl, D), 3, method=method, max_queries=100)
+
     def test_retries_count_as_queries(self):
         f = Counter(lambda n: (np.nan,) if n % 3 == 0 else None)
         risk = ez.risks.BlackBox(f, D, on_failure="retry")
@@ -344,6 +366,13 @@ class TestNoise:
         assert result.n_monitor >= 200
         # a single noisy value would be optimistic by about a standard deviation
         assert abs(result.fun - bowl(result.x)) < 0.2
+
+    def test_a_candidate_that_fails_for_good_does_not_win(self):
+        f = Counter(lambda n: (np.nan,) if n > 380 else None)
+        risk = ez.risks.BlackBox(f, D, recheck=(3, 5), on_failure="drop")
+        result = ez.minimize(risk, 3, method=METHOD, max_queries=400, rng=0)
+        assert np.isfinite(result.fun)
+        assert f.calls <= 400
 
 
 class TestAskTell:

@@ -151,10 +151,20 @@ class TestInProcess:
         np.testing.assert_array_equal(rest.x, whole.x)
         assert again.nit == 4
 
+    def test_what_an_adaptive_step_has_learnt_is_kept(self, tmp_path):
+        rng = np.random.default_rng(0)
+        risk = ez.risks.Poisson(rng.standard_normal((40, 12)), rng.poisson(5, 40))
+        path, method = tmp_path / "run.npz", ez.preset("IHT-2SP", step="adaptive")
+        whole = ez.minimize(risk, 3, method=method, max_iter=60, tol=0)
+        ez.minimize(risk, 3, method=method, max_iter=40, tol=0, checkpoint=path)
+        rest = ez.minimize(risk, 3, method=method, max_iter=60, tol=0, resume=path)
+        assert rest.largest_L == whole.largest_L
+        np.testing.assert_array_equal(rest.x, whole.x)
+
     def test_a_finished_run_is_returned_as_it_was(self, problem, tmp_path):
         path = tmp_path / "run.npz"
-        first = ez.minimize(problem, 3, max_iter=10, tol=0, checkpoint=path)
-        again = ez.minimize(problem, 3, max_iter=10, tol=0, resume=path)
+        first = ez.minimize(problem, 3, method="IHT", max_iter=10, tol=0, checkpoint=path)
+        again = ez.minimize(problem, 3, method="IHT", max_iter=10, tol=0, resume=path)
         np.testing.assert_array_equal(first.x, again.x)
         assert again.nit == 10
         assert again.n_gradients == first.n_gradients
@@ -176,6 +186,9 @@ class TestInProcess:
         ez.minimize(problem, 3, max_iter=5, checkpoint=path)
         with pytest.raises(ValueError, match="belongs to another problem: there k is 3, here 4"):
             ez.minimize(problem, 4, resume=path)
+        other = ez.risks.LeastSquares(np.eye(50, 10), np.ones(50), ridge=0.5)
+        with pytest.raises(ValueError, match="belongs to other data: the objective at its point was"):
+            ez.minimize(other, 3, resume=path)
         with pytest.raises(ValueError, match="constraint is 'Everywhere.*here 'L1Ball"):
             ez.minimize(problem, 3, S.L1Ball(1.0), resume=path)
         (tmp_path / "other.npz").write_bytes(b"nothing")

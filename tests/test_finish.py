@@ -158,7 +158,7 @@ class TestSwaps:
             rng = np.random.default_rng(seed)
             X = rng.standard_normal((25, 12)) @ (np.eye(12) + 0.6)
             risk = ez.risks.LeastSquares(X, rng.standard_normal(25))
-            monkeypatch.setattr(SwapSearch, "_worth", lambda self, slope, price: 0.3 * original(self, slope, price))
+            monkeypatch.setattr(SwapSearch, "_worth", lambda self, *a: 0.3 * original(self, *a))
             end = SwapSearch(risk, S.Everywhere(), 4, NONE).improve(refit(risk, S.Everywhere(), np.arange(4)))
             stopped_early += end.value > self.best_exchange(risk, S.Everywhere(), end.w) * (1 + 1e-9)
         assert stopped_early > 0
@@ -213,6 +213,106 @@ class TestAuto:
         plain = ez.minimize(ez.risks.LeastSquares(X, y), 6)
         for scaled in (ez.risks.LeastSquares(scale * X, y), ez.risks.LeastSquares(X, scale * y)):
             np.testing.assert_array_equal(ez.minimize(scaled, 6).support, plain.support)
+
+
+class TestHardCases:
+    """Found by a reviewer: ordinary input on which an earlier version gave up or crashed."""
+
+    @pytest.mark.parametrize("scale", [1, 30, 1000])
+    @pytest.mark.parametrize("intercept", [False, True])
+    def test_huber_far_from_the_scale_of_delta(self, scale, intercept):
+        rng = np.random.default_rng(0)
+        X, truth = rng.standard_normal((40, 12)), np.zeros(12)
+        truth[[1, 4, 7]] = [1.0, -2.0, 0.5]
+        y = scale * (X @ truth + 0.1 * rng.standard_normal(40))
+        risk = ez.risks.Huber(X, y, fit_intercept=intercept)
+        result = ez.minimize(risk, 3)
+        if scale < 1000:
+            assert result.fun <= risk.value(scale * truth)
+            np.testing.assert_array_equal(result.support, [1, 4, 7])
+        else:  # practically an l1 loss, on which the ranking of exchanges is rough
+            assert result.fun < 0.3 * risk.value(np.zeros(12))
+
+    @pytest.mark.parametrize("mean", [3, 100, 300, 1000])
+    def test_poisson_with_large_counts(self, mean):
+        rng = np.random.default_rng(0)
+        risk = ez.risks.Poisson(rng.standard_normal((40, 12)), rng.poisson(mean, 40))
+        adaptive = ez.minimize(risk, 3, method=ez.preset("IHT-2SP", step="adaptive"))
+        assert ez.minimize(risk, 3).fun <= adaptive.fun * (1 + 1e-9)
+
+    @pytest.mark.parametrize(
+        "gamma",
+        [
+            S.Intersection(S.NonNegative(), S.LinfBall(0.7)),
+            S.Box(0, 0.7),
+            S.Intersection(S.NonNegative(), S.L1Ball(1.0)),
+        ],
+        ids=repr,
+    )
+    @pytest.mark.parametrize("k", [1, 2, 3])
+    def test_signs_inside_other_sets(self, gamma, k):
+        rng = np.random.default_rng(0)
+        X, truth = rng.standard_normal((40, 9)), np.zeros(9)
+        truth[[1, 4, 7]] = [1.0, -2.0, 0.5]
+        risk = ez.risks.LeastSquares(X, X @ truth + 0.1 * rng.standard_normal(40))
+        best = TestSwaps.best_by_brute_force(risk, gamma, k)
+        assert ez.minimize(risk, k, gamma).fun <= best * (1 + 1e-6)
+
+    def test_sets_with_forced_coordinates_and_exact_budgets(self):
+        rng = np.random.default_rng(0)
+        risk = ez.risks.LeastSquares(rng.standard_normal((40, 12)), rng.standard_normal(40))
+        floor = S.Box(np.r_[0.1, -np.ones(11)], 1.0)
+        assert ez.minimize(risk, 3, floor).x[0] >= 0.1
+        for gamma, k in ((S.Simplex(1.0), 1), (S.GroupWise(S.Simplex(1.0), np.arange(12) % 3), 3)):
+            result = ez.minimize(risk, k, gamma, ez.preset("auto", n_starts=3), rng=0)
+            assert result.violation <= 1e-12
+
+    def test_a_risk_that_is_not_convex_gets_gradient_steps(self):
+        risk = ez.risks.Quadratic(np.diag([-1.0, -2.0, 3.0, -0.5]), np.full(4, 0.1))
+        result = ez.minimize(risk, 2, S.Box(-1.0, 1.0))
+        assert result.fun == pytest.approx(-1.7)
+        assert result.method == "auto (adaptive)"
+
+    def test_stationarity_is_in_the_users_units(self):
+        rng = np.random.default_rng(0)
+        risk = ez.risks.LeastSquares(rng.standard_normal((40, 12)), rng.standard_normal(40))
+        for gamma in (S.Ellipsoid(np.arange(1.0, 13), 0.3), None, S.Box(-0.1, 0.1)):
+            assert ez.minimize(risk, 12, gamma).stationarity <= 1e-8
+        assert np.isfinite(ez.minimize(risk, 3, max_iter=0).stationarity)
+
+    def test_a_risk_that_is_not_defined_outside_gamma(self):
+        c = np.linspace(0.5, 2, 6)
+
+        def value(w):
+            return float(np.sum(w - 0.01 * c * np.log(w + 1e-3)))
+
+        risk = ez.risks.Smooth(value, lambda w: 1 - 0.01 * c / (w + 1e-3), 6, convex=True)
+        result = ez.minimize(risk, 6, S.NonNegative(), x0=np.ones(6))
+        np.testing.assert_allclose(result.x, 0.01 * c - 1e-3, rtol=1e-3)
+
+    def test_a_sparse_quadratic_stays_sparse(self, monkeypatch):
+        import scipy.sparse as sp
+
+        p = 3000
+        Q = sp.diags_array([np.full(p, 2.0), np.full(p - 1, -0.9), np.full(p - 1, -0.9)], offsets=[0, 1, -1]).tocsr()
+        risk = ez.risks.Quadratic(Q, np.r_[np.ones(5), np.zeros(p - 5)])
+        assert risk.convex
+        monkeypatch.setattr(type(risk), "_matrix", property(lambda self: pytest.fail("made dense")))
+        assert ez.minimize(risk, 5).fun < 0
+
+    def test_the_time_limit_holds_for_restarts_too(self):
+        rng = np.random.default_rng(0)
+        risk = ez.risks.LeastSquares(rng.standard_normal((100, 200)), rng.standard_normal(100))
+        result = ez.minimize(risk, 20, method=ez.preset("auto", n_starts=10**6), time_limit=0.5, rng=0)
+        assert result.status is ez.Status.TIME_LIMIT
+
+    def test_settling_is_told_and_costs_nothing_more(self):
+        rng = np.random.default_rng(0)
+        risk = ez.risks.LeastSquares(rng.standard_normal((40, 12)), rng.standard_normal(40))
+        result = ez.minimize(risk, 3, tol=0)
+        assert result.status is ez.Status.SETTLED
+        assert result.success
+        assert result.nit < 20
 
 
 class TestUnits:

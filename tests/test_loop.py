@@ -115,6 +115,18 @@ class TestMethods:
             (lambda: ez.Method(projection="other"), ValueError, "projection must be auto or one of"),
             (lambda: ez.Method(projection="sparse"), ValueError, "needs a finish"),
             (lambda: ez.Method(finish="no"), ValueError, "finish must be"),
+            (lambda: ez.preset("IHT", step=-1), ValueError, "step must lie in"),
+            (
+                lambda: ez.preset("IHT", step="2/L"),
+                ValueError,
+                "step must be a positive number or one of 1/L, adaptive",
+            ),
+            (
+                lambda: ez.preset("auto", step=0.1),
+                TypeError,
+                "'auto' has no parameter 'step'; it has projection, n_starts, mu",
+            ),
+            (lambda: ez.Method(step="pursuit", projection="convex", finish="two-step"), ValueError, "has none"),
         ],
     )
     def test_errors(self, make, error, message):
@@ -171,17 +183,19 @@ class TestPaper:
 class TestStopping:
     def test_statuses(self, problem):
         risk, _ = problem
-        assert ez.minimize(risk, 3).status in (Status.CONVERGED, Status.STATIONARY)
-        assert ez.minimize(risk, 3, max_iter=2).status is Status.MAX_ITER
-        assert not ez.minimize(risk, 3, max_iter=2).success
-        assert ez.minimize(risk, 3, tol=0, time_limit=1e-9).status is Status.TIME_LIMIT
+        assert ez.minimize(risk, 3).status is Status.SETTLED
+        assert ez.minimize(risk, 3, method="IHT").status in (Status.CONVERGED, Status.STATIONARY)
+        assert ez.minimize(risk, 3, method="IHT", max_iter=2).status is Status.MAX_ITER
+        assert not ez.minimize(risk, 3, method="IHT", max_iter=2).success
+        assert ez.minimize(risk, 3, method="IHT", tol=0, time_limit=1e-9).status is Status.TIME_LIMIT
         assert ez.minimize(risk, 3, max_iter=0).nit == 0
 
     def test_the_start_may_be_the_answer(self):
         risk = ez.risks.LeastSquares(np.eye(3), np.zeros(3))
-        result = ez.minimize(risk, 2)
+        result = ez.minimize(risk, 2, method="IHT")
         assert result.status is Status.CONVERGED
         assert result.nit == 1
+        assert ez.minimize(risk, 2).nit == 0
 
     def test_stationary_by_residual(self):
         """Far from the origin the relative change stays large, the residual tells."""
@@ -212,11 +226,11 @@ class TestStopping:
         np.testing.assert_allclose([fun for _, fun, _ in seen], result.history.fun[1:])
 
     def test_verbose(self, problem, capsys):
-        ez.minimize(problem[0], 3, verbose=2, max_iter=7, tol=0)
+        ez.minimize(problem[0], 3, method="IHT", verbose=2, max_iter=7, tol=0)
         lines = capsys.readouterr().out.splitlines()
         assert len(lines) == 1 + 7 + 1
         assert "max_iter iterations were made" in lines[-1]
-        ez.minimize(problem[0], 3, verbose=1, max_iter=200, tol=0)
+        ez.minimize(problem[0], 3, method="IHT", verbose=1, max_iter=200, tol=0)
         assert 20 <= len(capsys.readouterr().out.splitlines()) <= 24
         ez.minimize(problem[0], 3)
         assert capsys.readouterr().out == ""
@@ -339,12 +353,8 @@ class TestPromise:
         ({"time_limit": 0}, ValueError, "time_limit"),
         ({"monitor": "never"}, ValueError, "monitor must be"),
         ({"monitor": 0}, ValueError, "monitor must be at least 1"),
-        ({"method": ez.preset("IHT", step=-1)}, ValueError, "step must lie in"),
-        (
-            {"method": ez.preset("IHT", step="2/L")},
-            ValueError,
-            "step must be a positive number or one of 1/L, adaptive",
-        ),
+        ({"keep": 3}, TypeError, "keep must be a sequence of integers"),
+        ({"rng": np.random.RandomState(0)}, TypeError, "rng must be None, an integer or a numpy.random.Generator"),
         (
             {"risk": ez.risks.Poisson(np.eye(2), np.ones(2)), "method": "IHT"},
             ValueError,

@@ -14,7 +14,7 @@ import numpy as np
 from .datasets import DATASETS, Missing, save
 from .environments import ROOT, environment, python_for
 from .report import table, write
-from .solvers import SOLVERS
+from .solvers import SAME, SOLVERS
 
 STORE = ROOT / "out" / "peers.json"
 
@@ -97,9 +97,7 @@ def measure_all(solvers, objective, args, first_seed):
         save(objective, Path(folder))
         for solver in solvers:
             why = solver.skip(objective)
-            if solver.exact and not first_seed:
-                why = "first seed only"
-            if why in ("not there yet", "the same as IHT without a constraint", "first seed only"):
+            if why == SAME or (solver.exact and not first_seed):
                 continue
             python, broken = (None, None) if why else python_for(solver)
             if broken is not None:
@@ -160,11 +158,11 @@ def measure(solver, objective, python, folder, args):
 def complaint(code, err, args):
     if code == -signal.SIGALRM:
         return f"no answer in {args.time_limit:g} s"
-    lines = [line.strip() for line in err.splitlines() if line.strip()]
-    if code is not None and code < 0:
+    if any(word in err for word in ("MemoryError", "bad_alloc", "out of memory", "Cannot allocate")):
+        return f"needs more than {args.memory_limit:g} GB"
+    if code < 0:
         return f"crashed ({signal.Signals(-code).name})"
-    if any("MemoryError" in line or "bad_alloc" in line for line in lines[-3:]):
-        return f"more than {args.memory_limit:g} GB"
+    lines = [line.strip() for line in err.splitlines() if line.strip()]
     return f"failed: {lines[-1][:160] if lines else f'exit status {code}'}"
 
 

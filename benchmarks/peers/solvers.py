@@ -5,7 +5,6 @@ printed in RESULTS.md, `skip` gives the reason why a problem cannot be stated, `
 `run` returns w. Everything between X, y, k and w is inside `run`, and is timed: conversions, copies, scaling.
 """
 
-import inspect
 import time
 from typing import ClassVar
 
@@ -13,6 +12,8 @@ import numpy as np
 from scipy import sparse
 
 from .objective import project_l1
+
+SAME = "the same as IHT without a constraint"
 
 
 class Solver:
@@ -80,12 +81,12 @@ class Auto(Solver):
 
 
 class AutoStarts(Auto):
-    name, settings, options = "auto, 8 starts", "as auto, n_starts=8", {"n_starts": 8, "rng": 0}
+    name = "auto, 8 starts"
+    settings = 'method=preset("auto", n_starts=8), rng=0'
+    options: ClassVar[dict] = {"rng": 0}
 
-    def skip(self, objective):
-        import ellzero
-
-        return None if "n_starts" in inspect.signature(ellzero.minimize).parameters else "not there yet"
+    def method(self, gamma):
+        return self.ez.preset("auto", n_starts=8)
 
 
 class IHT(Auto):
@@ -102,13 +103,7 @@ class PGD(Auto):
     name, settings = "PGD 1/L", 'method="PGD": step 1/L, exact Euclidean projection, at most 1000 iterations'
 
     def skip(self, objective):
-        import ellzero
-
-        try:
-            ellzero.preset("PGD")
-        except ValueError:
-            return "not there yet"
-        return "the same as IHT without a constraint" if unconstrained(objective) else None
+        return SAME if objective.groups is None and not objective.nonnegative else None
 
     def method(self, gamma):
         return "PGD"
@@ -423,10 +418,6 @@ SOLVERS: list[Solver] = [
 
 
 # ----------------------------------------------------------------------------------------------- helpers
-
-
-def unconstrained(objective):
-    return objective.groups is None and not objective.nonnegative
 
 
 def mean_squares(X):

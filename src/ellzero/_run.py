@@ -19,7 +19,7 @@ from ._directions import stream
 from ._validation import check_indices
 from .finish import SwapSearch, Units
 from .methods import Method
-from .oracles import Gradients, MiniBatch, VarianceReduced
+from .oracles import Gradients, MiniBatch, VarianceReduced, ZerothOrder
 from .projections import NotFinite, Projector, projector
 from .result import Counts, History, Result, Status
 from .risks._intercept import ExplicitIntercept
@@ -81,12 +81,20 @@ class Run:
         self.risk, self.every, self.entropy = self.problem.risk, every, list(entropy)
         self.counts, self.history = Counts(max_queries=max_queries), History()
         self.method = method.resolve(self.risk, self.problem.k, self.counts, self.entropy)
-        self.queries = isinstance(problem.risk, BlackBox) or hasattr(self.method.oracle, "n_directions")
+        self.queries = isinstance(problem.risk, BlackBox) or isinstance(self.method.oracle, ZerothOrder)
+        if isinstance(problem.risk, BlackBox) and (
+            self.method.step in ("adaptive", "pursuit") or self.method.finish == "swap"
+        ):
+            raise ValueError(
+                f"method {self.method.name!r} needs gradients for its step ({self.method.step!r}) or finish "
+                f"({self.method.finish!r}), and a BlackBox has none; give a number as step, or step='search'"
+            )
         self._check_budget()
         self.kind = self.method.projection
         if self.kind == "auto":
             self.kind = _first_that_fits(self.problem.gamma)
         self.plain = self._projector(self.kind)
+        self.residual = self.plain  # in the user's units, whatever the method compares entries in
         self.units = self.problem.natural_units() if self.method.step == "pursuit" else None
         if self.units is not None:
             self.plain = self._projector_in(self.units)
@@ -100,6 +108,7 @@ class Run:
         self.candidates: list[Point] = []
         self.nit, self.first_residual, self.elapsed_before = 0, math.nan, 0.0
         self.limit = math.inf  # seconds
+        self.cut = False  # whether the limit ended the finish
         self.session: Session | None = None
         self.journal: Journal | None = None
         self.checkpoint: Path | None = None
@@ -116,7 +125,7 @@ class Run:
                 "asks for gradients; use a zeroth-order method, or max_iter and time_limit"
             )
         m, r = risk.recheck if isinstance(risk, BlackBox) else (0, 0)
-        self.counts.reserve = risk.calls_per_value * (1 + m * r)
+        self.counts.reserve = risk.calls_per_value * (1 + m * r + (self.method.finish is not None))
         least = self.counts.reserve + 2 * risk.calls_per_value
         if self.counts.max_queries < least:
             raise ValueError(
@@ -226,19 +235,24 @@ class Run:
             for _ in range(r):
                 self.counts.iteration += 1  # other seeds than any iteration had, the same for all candidates
                 values.append(self.risk.evaluate([to_host(p.w) for p in self.candidates], essential=True))
-            means = np.nanmean(values, axis=0)
-            self.best = self.candidates[int(np.argmin(means))]
-            self.best._value = float(means.min())
+            worth = np.isfinite(values)
+            if worth.any():
+                totals = np.where(worth, values, 0.0).sum(axis=0)
+                means = np.where(worth.any(axis=0), totals / np.maximum(worth.sum(axis=0), 1), np.inf)
+                self.best = self.candidates[int(np.argmin(means))]
+                self.best._value = float(means.min())
         if self.method.finish == "swap":
             problem, deadline = self.problem, self.started - self.elapsed_before + self.limit
             search = SwapSearch(self.risk, problem.gamma, problem.k, problem.kept, self.units, deadline)
             self.best = search.improve(self.best)
             for number in range(self.method.n_starts - 1):
-                if self.seconds > self.limit:
+                search.cut = search.cut or self.seconds > self.limit
+                if search.cut:
                     break
                 other = search.improve(search.kicked(self.best, stream(self.entropy, 2**33, number)))
                 self.best = min(self.best, other, key=lambda point: point.value)
             self.counts.n_gradients += search.n_products * self.risk.n_terms
+            self.cut = search.cut
         elif self.method.finish is not None:
             self.counts.n_thresholds += 1
             self.best = self.risk.at(*self._projector(self.method.finish)(self.best.w))
@@ -253,7 +267,7 @@ class Run:
             k=self.asked.k,
             constraint=gamma,
             support=np.flatnonzero(to_host(x)),
-            fun=self.asked.risk.at(x).value if self.lifted else point.value,
+            fun=self._value(point, x),
             nit=self.nit,
             status=status,
             message=status.value,
@@ -272,10 +286,18 @@ class Run:
             failures=tuple(self.session.failures) if self.session else (),
         )
 
+    def _value(self, point: Point, x: Array) -> float:
+        if self.lifted:
+            return self.asked.risk.at(x).value
+        if not point.evaluated and isinstance(self.risk, BlackBox):
+            return math.nan  # nobody asked for it, and asking costs a query
+        return point.value
+
     def _stationarity(self, point: Point) -> float:
-        """||w - P(w - ηg)|| / η: zero exactly at the fixed points of the method."""
+        """||w - P(w - ηg)|| / η: zero exactly at the fixed points of projected gradient steps."""
+        size = self.step.size if self.step.size > 0 else 1.0  # no step was made
         try:
-            return norm(point.w - self.plain(point.w - self.step.size * point.gradient)[0]) / self.step.size
+            return norm(point.w - self.residual(point.w - size * point.gradient)[0]) / size
         except NotFinite:
             return math.inf
 
@@ -315,7 +337,7 @@ class Run:
             else:
                 facts.setdefault("oracle", {})[name] = value
         facts["run"] = {
-            "nit": self.nit, "first_residual": self.first_residual, "step": self.step.size, "seconds": self.seconds,
+            "nit": self.nit, "first_residual": self.first_residual, "step": self._step_state(), "seconds": self.seconds,
             "entropy": self.entropy,
         }  # fmt: skip
         counted = ("n_gradients", "n_values", "n_thresholds", "n_monitor", "n_retries", "iteration")
@@ -328,6 +350,10 @@ class Run:
         self._on_disk = self.nit
         if self.journal is not None:
             self.journal.clear()
+
+    def _step_state(self) -> dict[str, float]:
+        """What the step rule has learnt: its numbers."""
+        return {name: value for name, value in vars(self.step).items() if isinstance(value, float)}
 
     def _fingerprint(self) -> dict[str, Any]:
         """What must agree for a run to be continued."""
@@ -347,8 +373,11 @@ class Run:
                 )
         points = [self._restored_point(name, arrays, fact) for name, fact in enumerate(facts["points"])]
         self.point, self.best, *self.candidates = (points[name] for name in facts["roles"])
+        self._same_data(points[0], path)
         run = facts["run"]
-        self.nit, self.first_residual, self.step.size = run["nit"], run["first_residual"], run["step"]
+        self.nit, self.first_residual = run["nit"], run["first_residual"]
+        for name, value in run["step"].items():
+            setattr(self.step, name, value)
         self.elapsed_before, self.entropy[:] = run["seconds"], run["entropy"]
         for name, value in facts["counts"].items():
             setattr(self.counts, name, value)
@@ -357,6 +386,17 @@ class Run:
         self.oracle.restore({**state, **facts.get("oracle", {})})
         if "session" in facts:
             self._before = facts["session"], facts["failures"]
+
+    def _same_data(self, point: Point, path: Path) -> None:
+        """Refuse to go on with other data: R at the saved point must be what was saved."""
+        if isinstance(self.risk, BlackBox) or point._value is None:
+            return
+        value = self.risk.at(point.w, point.support).value
+        if abs(value - point._value) > 1e-6 * (abs(value) + abs(point._value)):
+            raise ValueError(
+                f"resume={str(path)!r} belongs to other data: the objective at its point was {point._value:.8g}, "
+                f"here it is {value:.8g}"
+            )
 
     def _restored_point(self, name: int, arrays: dict[str, np.ndarray], facts: dict[str, Any]) -> Point:
         w = self.risk.as_vector(arrays[f"{name}.w"])
@@ -391,7 +431,8 @@ def make_problem(risk: Risk, k: int, constraint: ConstraintSet, keep: Any) -> Pr
             f"constraint must be a set such as ellzero.sets.L1Ball(1.0) (or None for no constraint), got {constraint!r}"
         )
     gamma = for_every_output(constraint, risk)
-    return Problem(risk, k, gamma, check_indices(keep, risk.n_features, "keep"))
+    kept = np.union1d(check_indices(keep, risk.n_features, "keep"), gamma.forced).astype(np.intp)
+    return Problem(risk, k, gamma, kept)
 
 
 def for_every_output(constraint: ConstraintSet, risk: Risk) -> ConstraintSet:

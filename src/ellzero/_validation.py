@@ -68,6 +68,8 @@ def check_indices(indices: Iterable[int] | None, n_features: int, name: str) -> 
     """Distinct coordinates of range(n_features), sorted; None means none."""
     if indices is None:
         return np.empty(0, dtype=np.intp)
+    if not isinstance(indices, Iterable):
+        raise TypeError(f"{name} must be a sequence of integers (coordinates) or a boolean mask, got {indices!r}")
     index = np.asarray(list(indices) if not isinstance(indices, np.ndarray) else indices)
     if index.size == 0:
         return np.empty(0, dtype=np.intp)

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,8 @@ import numpy as np
 from ._arrays import Array, index_like, like, norm, scatter, to_host
 from .risks._linear import LinearModel
 from .risks.base import Point, Risk
-from .sets import ConstraintSet, Everywhere, GroupWise, L1Ball, NonNegative, PackingPolytope, Simplex, SubSimplex
+from .sets import ConstraintSet, EmptySlice, Everywhere, GroupWise, L1Ball, Simplex, SubSimplex
+from .sets._signs import admissible_signs
 
 _BATCH = 8  # exchanges looked at together: their columns of the Hessian come from one product
 
@@ -39,8 +41,14 @@ def refit(
     u = part.zero if start is None else like(to_host(start)[support], part.zero)
     u = u if isinstance(gamma, Everywhere) else gamma.project(u, support)
     if support.size:
-        known = part.curvature(part.at(u)) is not None
-        u = _newton(part, gamma, support, u, units) if known else _accelerated(part, gamma, support, u)
+        with np.errstate(over="ignore", invalid="ignore"):
+            known = part.curvature(part.at(u)) is not None
+            origin = part.zero if isinstance(gamma, Everywhere) else gamma.project(part.zero, support)
+            value = part.at(u).value
+            # a step too far, where exp overflows, say; and gradient steps alone take long to come back from afar
+            if not math.isfinite(value) or (not known and part.at(origin).value < value):
+                u = origin
+            u = _newton(part, gamma, support, u, units) if known else _accelerated(part, gamma, support, u)
     point = risk.at(scatter(u, index_like(support, u), risk.n_features), index_like(support, u))
     if type(part) is type(risk) and part.n_outputs == 1 and isinstance(part, LinearModel):
         point._state = part.at(u).state  # the same predictions, without another look at the data
@@ -48,12 +56,14 @@ def refit(
 
 
 def _newton(part: Risk, gamma: ConstraintSet, support: np.ndarray, u: Array, units: Units | None) -> Array:
-    for _ in range(50):
+    for _ in range(300):  # Newton needs few, the majoriser of a robust loss more
         here = part.at(u)
         model = part.curvature(here)
         G = model.block(np.arange(support.size))
         values = to_host(u).astype(float)
         b = G @ values - 0.5 * to_host(here.gradient)
+        if not (np.isfinite(G).all() and np.isfinite(b).all()):
+            return _accelerated(part, gamma, support, u)
         if units is None:
             target = minimise_quadratic(G, b, gamma, support, values)
         else:
@@ -66,11 +76,11 @@ def _newton(part: Risk, gamma: ConstraintSet, support: np.ndarray, u: Array, uni
         size = 1.0
         while size > 1e-10:
             there = part.at(like(values + size * move, u))
-            if there.value <= here.value + 1e-4 * size * slope:
+            if there.value <= here.value + 1e-4 * size * min(slope, 0.0):
                 break
             size *= 0.5
         else:
-            return u
+            return _accelerated(part, gamma, support, u) if slope > 0 else u
         u = there.w
         if here.value - there.value <= 1e-13 * abs(here.value):
             return u
@@ -126,14 +136,18 @@ def _accelerated(part: Risk, gamma: ConstraintSet, support: np.ndarray, u: Array
             if there.value <= allowed + 1e-12 * abs(y.value) or L > 1e100:
                 break
             L *= 2.0
-        if there.value > here.value - 1e-14 * abs(here.value):
+        if not there.value <= here.value - 1e-14 * abs(here.value):
             if y is here:
                 return here.w
             y, t = here, 1.0
             continue
         t_next = 0.5 * (1 + math.sqrt(1 + 4 * t * t))
         ahead = there.w + (t - 1) / t_next * (there.w - here.w)
+        if not isinstance(gamma, Everywhere):
+            ahead = gamma.project(ahead, support)  # R may not be defined outside Γ
         y, here, t = part.at(ahead), there, t_next
+        if not math.isfinite(y.value):
+            y, t = here, 1.0
     return here.w
 
 
@@ -177,8 +191,10 @@ class SwapSearch:
     ----------
     deadline : float
         The reading of `time.perf_counter` after which no further round begins.
-    n_swaps, n_products : int
-        Exchanges made, and products with the data that they took.
+    n_products : int
+        Products with the data that the exchanges took.
+    cut : bool
+        Whether the deadline ended them.
     """
 
     risk: Risk
@@ -189,9 +205,10 @@ class SwapSearch:
     deadline: float = math.inf
     max_rounds: int = 200
     patience: int = 4
-    n_swaps: int = 0
     n_products: int = 0
+    cut: bool = False
 
+    @np.errstate(over="ignore", invalid="ignore")
     def improve(self, point: Point) -> Point:
         """The point after all exchanges that helped; never a worse one."""
         start = np.flatnonzero(to_host(point.w))
@@ -208,6 +225,7 @@ class SwapSearch:
                 break
             best = improved
             if time.perf_counter() > self.deadline:
+                self.cut = True
                 break
             if not model.exact:
                 self.n_products += model.spent
@@ -220,7 +238,10 @@ class SwapSearch:
         support = np.flatnonzero(to_host(point.w))
         movable = np.setdiff1d(support, self.keep)
         leave = rng.choice(movable, min(movable.size, max(1, movable.size // 3)), replace=False)
-        return refit(self.risk, self.gamma, np.setdiff1d(support, leave), point.w, self.units)
+        try:
+            return refit(self.risk, self.gamma, np.setdiff1d(support, leave), point.w, self.units)
+        except EmptySlice:
+            return point
 
     def _round(self, point: Point, model: Any, diagonal: np.ndarray) -> Point | None:
         """The point after the exchanges of one round, or None if none of those tried helps."""
@@ -243,10 +264,12 @@ class SwapSearch:
             if j in used or (out is not None and out not in used):
                 continue
             trial = np.array(sorted((used - {out}) | {j}), dtype=np.intp)
-            candidate = refit(self.risk, self.gamma, trial, best.w, self.units)
+            try:
+                candidate = refit(self.risk, self.gamma, trial, best.w, self.units)
+            except EmptySlice:  # Γ has no member there, a group that must be used would be empty, say
+                continue
             if candidate.value < best.value - 1e-12 * scale:
                 best, used = candidate, set(trial.tolist())
-                self.n_swaps += 1
         return None if best is point else best
 
     def _gains(
@@ -278,7 +301,7 @@ class SwapSearch:
                 room = diagonal[rows, None]
                 if whole:
                     room = np.maximum(q[rows, None] + B[rows] ** 2 / h[places], 1e-9 * room)
-                won = self._worth(slope, price[rows, None]) ** 2 / room
+                won = self._worth(slope, price[rows, None], rows) ** 2 / room
                 won[~outside[rows]] = -np.inf
                 best = won.argmax(axis=0)
                 more = won[best, np.arange(places.size)] - loss[places]
@@ -301,16 +324,16 @@ class SwapSearch:
         cheap = np.flatnonzero(loss < (1 + math.sqrt(2)) ** 2 * reach)
         return cheap[np.argsort(loss[cheap])][:_BATCH]
 
-    def _worth(self, slope: np.ndarray, price: np.ndarray) -> np.ndarray:
+    def _worth(self, slope: np.ndarray, price: np.ndarray, rows: slice = slice(None)) -> np.ndarray:
         """How much slope remains after the price of the constraint, in the directions that Γ allows."""
-        rise = slope if self._positive_only else np.abs(slope)
-        worth: np.ndarray = np.maximum(rise - price, 0.0)
+        negative, positive = (sign[rows].reshape(-1, *[1] * (slope.ndim - 1)) for sign in self.signs)
+        worth: np.ndarray = np.maximum(np.abs(slope) - price, 0.0) * np.where(slope > 0, positive, negative)
         return worth
 
-    @property
-    def _positive_only(self) -> bool:
-        sets = [s for s in self.gamma.sets if s is not None] if isinstance(self.gamma, GroupWise) else [self.gamma]
-        return all(isinstance(s, (NonNegative, SubSimplex, Simplex, PackingPolytope)) for s in sets)
+    @cached_property
+    def signs(self) -> tuple[np.ndarray, np.ndarray]:
+        """Where entries may be negative, and where positive."""
+        return admissible_signs(self.gamma, self.risk.n_features)
 
     def _prices(self, w: np.ndarray, c: np.ndarray, S: np.ndarray) -> np.ndarray:
         """What a unit of budget is worth: the multiplier of each coordinate's l1 cap, read off the kept entries."""

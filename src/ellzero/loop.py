@@ -19,7 +19,8 @@ from .result import Result, Status
 from .risks.base import Risk
 from .risks.blackbox import BlackBoxError
 from .sets import ConstraintSet, Everywhere
-from .zeroth_order import BudgetSpent, Settled
+from .steps import Settled
+from .zeroth_order import BudgetSpent
 
 
 def minimize(
@@ -115,7 +116,14 @@ def minimize(
         if status is Status.MAX_ITER and last == prescribed:
             status = Status.COMPLETED
         run.maybe_save(now=True)  # before the end is settled, so that a longer run can go on from here
-        run.choose_best(look=run.every != 1 and status not in (Status.DIVERGED, Status.FAILED))
+        try:
+            run.choose_best(look=run.every != 1 and status not in (Status.DIVERGED, Status.FAILED))
+        except BlackBoxError:
+            if risk.on_failure == "raise":  # type: ignore[attr-defined]
+                raise
+            status = Status.FAILED
+        if run.cut:
+            status = Status.TIME_LIMIT
         result = run.report(run.best, status, final=True)
     verify(result)
     if verbose:
@@ -188,7 +196,10 @@ def _entropy(rng: Any) -> list[int]:
     """Integers from which every random number of the run follows."""
     if isinstance(rng, np.random.Generator):
         return [int(i) for i in rng.integers(2**32, size=4)]
-    entropy = np.random.SeedSequence(rng).entropy
+    try:
+        entropy = np.random.SeedSequence(rng).entropy
+    except TypeError:
+        raise TypeError(f"rng must be None, an integer or a numpy.random.Generator, got {rng!r}") from None
     return [int(i) for i in entropy] if isinstance(entropy, (list, tuple, np.ndarray)) else [int(entropy)]  # type: ignore[arg-type]
 
 

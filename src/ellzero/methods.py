@@ -14,6 +14,7 @@ from .projections import PROJECTIONS
 from .result import Counts
 from .risks.base import Risk
 from .schedules import Geometric
+from .steps import STEPS
 from .theory.parameters import Prescription, prescribe, zoht_step
 from .zeroth_order import GrowWhenStuck
 
@@ -60,6 +61,13 @@ class Method:
         if self.finish not in (None, "swap", "two-step", "restricted"):
             raise ValueError(f"finish must be None, 'swap', 'two-step' or 'restricted', got {self.finish!r}")
         check_count(self.n_starts, "n_starts")
+        if isinstance(self.step, str):
+            if self.step not in STEPS:
+                raise ValueError(f"step must be a positive number or one of {', '.join(STEPS)}, got {self.step!r}")
+        else:
+            check_positive(self.step, "step")
+        if self.step == "pursuit" and self.projection == "convex":
+            raise ValueError("step='pursuit' refits on a support, and projection='convex' has none; use another one")
         if self.projection in ("sparse", "convex") and self.finish is None and self.constrained:
             raise ValueError(
                 f"projection={self.projection!r} keeps only one of the two constraints, so it needs a finish: "
@@ -75,6 +83,8 @@ class Method:
 class Auto(Method):
     """The default: pursuit steps from the exact gradient, then exchanges of coordinates; or what a black box allows.
 
+    A risk that is not known to be convex gets adaptive steps alone.
+
     A BlackBox knows neither L nor ν, so everything is chosen by counted function values. Each iteration estimates
     a gradient from q directions, starting with q = max(10, 2k); the step is searched around the last one that
     helped (see `SearchedStep`); when no step helps, the estimate was too rough, and q doubles; when
@@ -88,6 +98,8 @@ class Auto(Method):
         """The method for this risk."""
         from .risks.blackbox import BlackBox
 
+        if not isinstance(risk, BlackBox) and not risk.convex:
+            return Method(step="adaptive", projection=self.projection, name="auto (adaptive)")
         if not isinstance(risk, BlackBox):
             return Method(
                 step="pursuit", projection=self.projection, finish="swap", name="auto", n_starts=self.n_starts
@@ -227,6 +239,8 @@ def preset(name: str, **parameters: Any) -> Method:
         raise ValueError(f"unknown method {name!r}; there are {', '.join([*_PRESETS, *_ALIASES])}")
     method = _PRESETS[known]
     own = [f for f in method.__dataclass_fields__ if f not in ("name", "theorem", "constrained")]
+    if isinstance(method, Auto):
+        own = ["projection", "n_starts", "mu"]  # the rest is what it chooses
     for parameter in parameters:
         if parameter not in own:
             raise TypeError(f"method {name!r} has no parameter {parameter!r}; it has {', '.join(own)}")

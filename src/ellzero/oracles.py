@@ -67,7 +67,8 @@ class _FullGradients(_Stateless):
     counts: Counts
 
     def __call__(self, point: Point, t: int) -> Array:
-        self.counts.n_gradients += self.risk.n_terms
+        if point._gradient is None:
+            self.counts.n_gradients += self.risk.n_terms
         return point.gradient
 
 

@@ -21,7 +21,7 @@ class Status(Enum):
     CONVERGED = "the iterates stopped moving: the last relative change is at most tol"
     COMPLETED = "all iterations that the method prescribes were made"
     STATIONARY = "the point is stationary: the projected-gradient residual fell below tol times its first value"
-    SETTLED = "no step along an estimated gradient lowers the objective any more"
+    SETTLED = "no step of the method lowers the objective any more"
     MAX_ITER = "max_iter iterations were made before the iterates settled"
     MAX_QUERIES = "max_queries function values were asked for"
     TIME_LIMIT = "the time limit was reached before the iterates settled"
@@ -86,7 +86,8 @@ class History:
     Attributes
     ----------
     fun : array
-        Objective; NaN where it was not monitored.
+        Objective; NaN where it was not monitored. A finish (exchanges, a last projection) adds no row: `Result.fun`
+        is the objective after it.
     step : array
         Step size that led to this row's point; NaN in row 0.
     change : array
@@ -156,7 +157,7 @@ class Result:
         ||x - P(x - ηg)|| / η with the method's last step η and g = ∇R(x): zero at a fixed point of the method.
         It costs one gradient after the run, which is not counted below. NaN where ∇R is not to be had cheaply.
     n_gradients : int
-        Calls of ∇R_i (a full gradient counts n).
+        Calls of ∇R_i (a full gradient counts n). Products with the k columns of a support, in refits, are not counted.
     n_values : int
         Function values that the method needed.
     n_thresholds : int

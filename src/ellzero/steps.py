@@ -9,7 +9,6 @@ from typing import Any, Protocol
 import numpy as np
 
 from ._arrays import Array, finfo_eps, index_like, like, norm, scatter, to_host
-from ._validation import check_positive
 from .finish import Units, refit
 from .projections import Projector
 from .result import Counts
@@ -17,6 +16,10 @@ from .risks.base import Point, Risk
 from .sets import ConstraintSet
 
 STEPS = ("1/L", "adaptive", "pursuit", "search")
+
+
+class Settled(Exception):
+    """The method has no further step that helps."""
 
 
 class Step(Protocol):
@@ -128,7 +131,7 @@ class PursuitStep:
     """A projected gradient step for the support, then the best values on it (hard thresholding pursuit).
 
     The step size is halved until the refitted point is better, which costs no look at more than k columns, and
-    doubled after a success. When no size leads to a better support, the point stays: the search has settled.
+    doubled after a success. When no size leads to a better support, the search has settled.
 
     Attributes
     ----------
@@ -140,11 +143,14 @@ class PursuitStep:
     gamma: ConstraintSet
     units: Units | None = None
     size: float = math.nan
+    following: float = math.nan
+    largest_L: float = 0.0
     tries: int = 12
 
     def advance(self, point: Point, gradient: Array, project: Projector) -> Point:
-        """The next point, or the same one."""
+        """The next point."""
         metric = 1.0 if self.units is None else like(self.units.scales**2, gradient)
+        self.size = self.following
         if math.isnan(self.size):
             self.size = 4.0 / _first_curvature(point, gradient, project, metric)
         direction = metric * gradient
@@ -155,16 +161,16 @@ class PursuitStep:
             w, support = project(point.w - self.size * direction)
             chosen = to_host(support)
             if own is not None and np.array_equal(chosen, own):
-                return point  # smaller steps change the support even less
+                raise Settled  # smaller steps change the support even less
             if tried is None or not np.array_equal(chosen, tried):
                 trial = refit(point.risk, self.gamma, chosen, w, self.units)
                 value = self.counts.base_value(point)
                 if self.counts.base_value(trial) < value - 1e-12 * abs(value):
-                    self.size *= 2.0
+                    self.following, self.largest_L = 2.0 * self.size, max(self.largest_L, 1 / self.size)
                     trial.visits = 1
                     return trial
             tried, self.size = chosen, 0.5 * self.size
-        return point
+        raise Settled
 
 
 def _first_curvature(point: Point, gradient: Array, project: Projector, metric: Array | float = 1.0) -> float:
@@ -195,15 +201,13 @@ def bind_step(
 ) -> Step:
     """The step rule of one run, from a number or a name."""
     if not isinstance(step, str):
-        return ConstantStep(check_positive(step, "step"))
+        return ConstantStep(float(step))
     if step == "search":
         return SearchedStep(counts)
     if step == "adaptive":
         return AdaptiveStep(counts, threshold)
     if step == "pursuit":
         return PursuitStep(counts, gamma, units)
-    if step != "1/L":
-        raise ValueError(f"step must be a positive number or one of {', '.join(STEPS)}, got {step!r}")
     L = risk.smoothness.value
     if not 0 < L < math.inf:
         raise ValueError(

@@ -15,14 +15,11 @@ from ._validation import check_count, check_positive
 from .result import Counts
 from .risks.base import Point, Risk
 from .schedules import as_schedule
+from .steps import Settled
 
 
 class BudgetSpent(Exception):
     """No further function value may be asked for."""
-
-
-class Settled(Exception):
-    """Even the best gradient that is worth its price shows no way down."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .._arrays import to_host
-from ._design import Dense
+from ._design import Dense, Sparse
 
 if TYPE_CHECKING:
     from ._linear import LinearModel
@@ -36,7 +36,7 @@ class LinearCurvature:
         self.weights = np.full(model.n_terms, weights) if isinstance(weights, float) else weights
         self._cache: dict[int, np.ndarray] = {}
         if model.fit_intercept:
-            self.total = float(self.weights.sum())
+            self.total = max(float(self.weights.sum()), 1e-300)
             self.means = to_host(model.design.adjoint(model.design.asarray(self.weights))).astype(float) / self.total
             self.spent += 1
 
@@ -86,20 +86,21 @@ class MatrixCurvature:
 
     exact, spent, columns_are_cheap, room = True, 0, True, math.inf
 
-    def __init__(self, Q: np.ndarray) -> None:
-        self.Q = Q
+    def __init__(self, design: Dense | Sparse) -> None:
+        self.design = design
 
     @property
     def diagonal(self) -> np.ndarray:
         """The diagonal of G."""
-        return 0.5 * np.diagonal(self.Q)
+        X = self.design.X
+        diagonal = X.diagonal() if isinstance(self.design, Sparse) else np.diagonal(to_host(X))
+        return 0.5 * diagonal.astype(float)
 
     def columns(self, index: np.ndarray) -> np.ndarray:
         """G[:, index]."""
-        columns: np.ndarray = 0.5 * self.Q[:, index]
-        return columns
+        return 0.5 * to_host(self.design.columns(index).dense()).astype(float)
 
     def block(self, index: np.ndarray) -> np.ndarray:
         """G[index, index]."""
-        block: np.ndarray = 0.5 * self.Q[np.ix_(index, index)]
+        block: np.ndarray = self.columns(index)[index]
         return block

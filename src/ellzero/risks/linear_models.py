@@ -125,6 +125,15 @@ class Huber(LinearModel):
         inside = self._xp.abs(z - y) <= self.delta
         return self._xp.where(inside, 2.0 * self._xp.ones_like(z), self._xp.zeros_like(z))
 
+    def curvature(self, point: Point) -> LinearCurvature | None:
+        """A quadratic that touches R from above (as in iteratively reweighted least squares): ½∇²R may vanish."""
+        if not self.design.explicit:
+            return None
+        residual = to_host(self._xp.abs(point.state - self.y)).astype(float)
+        weights = np.minimum(1.0, self.delta / np.maximum(residual, 1e-300))
+        share = self.share if isinstance(self.share, float) else to_host(self.share)
+        return LinearCurvature(self, share * weights, exact=False)
+
     def _intercept_bracket(self, z: Array) -> tuple[float, float, float]:
         residual = self.y - z
         low, high = float(self._xp.min(residual)), float(self._xp.max(residual))

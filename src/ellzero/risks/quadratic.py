@@ -77,7 +77,7 @@ class Quadratic(Risk):
 
     def curvature(self, point: Point) -> MatrixCurvature:
         """R itself."""
-        return MatrixCurvature(self._matrix)
+        return MatrixCurvature(self.design)
 
     @cached_property
     def convex(self) -> bool:  # type: ignore[override]
