@@ -287,7 +287,7 @@ class SwapSearch:
             h = np.maximum(np.diagonal(H), 1e-300)
             loss = w[S] ** 2 / h  # what removing each costs
             loss[np.isin(S, self.keep)] = np.inf
-            whole = model.columns_are_cheap and w.size * S.size <= model.room
+            whole = model.affords(S.size)
             if whole:
                 places, C = np.arange(S.size), model.columns(S)
                 B = C @ H

@@ -21,8 +21,6 @@ class LinearCurvature:
     ----------
     exact : bool
         Whether R is its own quadratic model.
-    columns_are_cheap : bool
-        Whether many columns cost little more than one, as in a dense matrix product.
     room : int
         How many numbers a set of columns may hold: no more than X itself.
     spent : int
@@ -31,7 +29,6 @@ class LinearCurvature:
 
     def __init__(self, model: LinearModel, weights: np.ndarray | float, exact: bool) -> None:
         self.model, self.exact, self.spent = model, exact, 0
-        self.columns_are_cheap = isinstance(model.design, Dense)
         self.room = max(math.prod(model.design.shape), 10**7)
         self.weights = np.full(model.n_terms, weights) if isinstance(weights, float) else weights
         self._cache: dict[int, np.ndarray] = {}
@@ -39,6 +36,12 @@ class LinearCurvature:
             self.total = max(float(self.weights.sum()), 1e-300)
             self.means = to_host(model.design.adjoint(model.design.asarray(self.weights))).astype(float) / self.total
             self.spent += 1
+
+    def affords(self, n_columns: int) -> bool:
+        """Whether so many columns fit, and cost little more than one: in a dense product, or because X is small."""
+        design = self.model.design
+        quick = design.X.nnz * n_columns <= 5e7 if isinstance(design, Sparse) else True
+        return quick and design.shape[1] * n_columns <= self.room
 
     @property
     def diagonal(self) -> np.ndarray:
@@ -84,10 +87,14 @@ class LinearCurvature:
 class MatrixCurvature:
     """G = ½Q of ½wᵀQw - bᵀw."""
 
-    exact, spent, columns_are_cheap, room = True, 0, True, math.inf
+    exact, spent = True, 0
 
     def __init__(self, design: Dense | Sparse) -> None:
         self.design = design
+
+    def affords(self, n_columns: int) -> bool:
+        """Whether so many columns fit: they are dense, but no more than a few."""
+        return isinstance(self.design, Dense) or self.design.shape[0] * n_columns <= 10**7
 
     @property
     def diagonal(self) -> np.ndarray:
@@ -104,3 +111,8 @@ class MatrixCurvature:
         """G[index, index]."""
         block: np.ndarray = self.columns(index)[index]
         return block
+
+    def images(self, index: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+        """G[:, index] @ vectors."""
+        images: np.ndarray = 0.5 * to_host(self.design.columns(index).forward(self.design.asarray(vectors)))
+        return images
