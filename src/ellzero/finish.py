@@ -14,7 +14,7 @@ import numpy as np
 from ._arrays import Array, index_like, like, norm, scatter, to_host
 from .risks._linear import LinearModel
 from .risks.base import Point, Risk
-from .sets import ConstraintSet, EmptySlice, Everywhere, GroupWise, L1Ball, Simplex, SubSimplex
+from .sets import ConstraintSet, EmptySlice, Everywhere, GroupWise, L1Ball, NonNegative, Simplex, SubSimplex
 from .sets._signs import admissible_signs
 
 _BATCH = 8  # exchanges looked at together: their columns of the Hessian come from one product
@@ -97,8 +97,27 @@ def minimise_quadratic(
     inside = project(free)
     if norm(inside - free) <= 1e-14 * norm(free):
         return free
+    if isinstance(gamma, NonNegative) and (found := _non_negative(G, b)) is not None:
+        return found
     L = float(np.linalg.eigvalsh(G)[-1])
     return _fista(G, b, 1 / L, project, start) if L > 0 else project(start)
+
+
+def _non_negative(G: np.ndarray, b: np.ndarray) -> np.ndarray | None:
+    """argmin uᵀGu - 2bᵀu over u >= 0 by active sets: drop what is negative, add what pays most; None if that cycles."""
+    active, tolerance = np.ones(b.size, dtype=bool), 1e-13 * float(np.abs(b).max(initial=0.0))
+    for _ in range(3 * b.size + 10):
+        u = np.zeros(b.size)
+        u[active] = _solve(G[np.ix_(active, active)], b[active])
+        if (u < 0).any():
+            active &= u > 0
+            continue
+        pays = np.where(active, -np.inf, b - G @ u)
+        best = int(pays.argmax())
+        if pays[best] <= tolerance:
+            return u
+        active[best] = True
+    return None
 
 
 def _fista(
@@ -326,6 +345,8 @@ class SwapSearch:
 
     def _worth(self, slope: np.ndarray, price: np.ndarray, rows: slice = slice(None)) -> np.ndarray:
         """How much slope remains after the price of the constraint, in the directions that Γ allows."""
+        if isinstance(self.gamma, Everywhere):
+            return np.asarray(np.abs(slope))
         negative, positive = (sign[rows].reshape(-1, *[1] * (slope.ndim - 1)) for sign in self.signs)
         worth: np.ndarray = np.maximum(np.abs(slope) - price, 0.0) * np.where(slope > 0, positive, negative)
         return worth

@@ -145,7 +145,7 @@ class PursuitStep:
     size: float = math.nan
     following: float = math.nan
     largest_L: float = 0.0
-    tries: int = 12
+    tries: int = 5
 
     def advance(self, point: Point, gradient: Array, project: Projector) -> Point:
         """The next point."""

@@ -61,7 +61,9 @@ class LinearCurvature:
         if missing.size:
             new = self.images(missing, np.eye(missing.size))
             for place, j in enumerate(missing):
-                self._cache[int(j)] = np.ascontiguousarray(new[:, place])
+                self._cache[int(j)] = new[:, place]
+            if missing.size == len(index):
+                return new
         return np.stack([self._cache[int(j)] for j in index], axis=1)
 
     def images(self, index: np.ndarray, vectors: np.ndarray) -> np.ndarray:
@@ -77,7 +79,9 @@ class LinearCurvature:
 
     def block(self, index: np.ndarray) -> np.ndarray:
         """G[index, index], from these columns of X alone."""
-        gram, means = self.model.design.columns(index).moments(self.weights)
+        design = self.model.design
+        whole = index.size == design.shape[1]  # a refit asks for all of its few columns
+        gram, means = (design if whole else design.columns(index)).moments(self.weights)
         if self.model.fit_intercept:
             gram = gram - np.outer(means, means) / self.total
         gram[np.diag_indices_from(gram)] += 0.5 * self.model.ridge
