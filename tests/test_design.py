@@ -306,3 +306,12 @@ def test_lanczos_reaches_the_largest_eigenvalue(d):
 def test_operator_pieces_stay_operators():
     design = as_design(aslinearoperator(np.eye(4)))
     assert all(isinstance(piece, Operator) for piece in (design.columns([1]), design.rows([1]), design.T))
+
+
+@pytest.mark.parametrize("kind", [np.asarray, np.asfortranarray, sp.csr_array, sp.csc_array])
+@pytest.mark.parametrize("shape", [(7, 5), (900, 700)])
+def test_square_sums(kind, shape):
+    """Σ_i ω_i X_ij², also where it is computed in many blocks."""
+    rng = np.random.default_rng(0)
+    X, weights = rng.standard_normal(shape) * (rng.random(shape) < 0.7), rng.random(shape[0])
+    np.testing.assert_allclose(as_design(kind(X)).square_sums(weights), weights @ X**2, rtol=1e-12)

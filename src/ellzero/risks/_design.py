@@ -226,10 +226,18 @@ class Sparse(Design):
         return (scaled.T @ scaled).toarray(), scaled.T @ root
 
     def square_sums(self, weights: np.ndarray) -> np.ndarray:
-        X = self.X
-        squared = type(X)((np.square(X.data, dtype=np.float64), X.indices, X.indptr), shape=X.shape)
-        squares: np.ndarray = squared.T @ weights
-        return squares
+        # in blocks, because a squared copy of all entries takes longer to allocate than to compute
+        X, total = self.X, np.zeros(self.shape[1])
+        lines, by_rows = len(X.indptr) - 1, X.format == "csr"
+        step = max(1, lines * 2**18 // max(X.nnz, 1))
+        for start in range(0, lines, step):
+            stop = min(start + step, lines)
+            part = slice(X.indptr[start], X.indptr[stop])
+            line = np.repeat(np.arange(start, stop), np.diff(X.indptr[start : stop + 1]))
+            row, column = (line, X.indices[part]) if by_rows else (X.indices[part], line)
+            squares = np.square(X.data[part], dtype=np.float64) * weights[row]
+            total += np.bincount(column, squares, minlength=total.size)
+        return total
 
 
 class Operator(Design):
