@@ -15,15 +15,27 @@ from .result import History, Result, Status
 
 __version__ = "0.1.0.dev0"
 __all__ = [
+    "Certificate",
+    "ConvergenceDisplay",
     "FullGradient",
     "History",
+    "IndexTracker",
     "Method",
     "MiniBatch",
     "Path",
+    "PathDisplay",
     "Result",
+    "SparseClassifier",
+    "SparseClassifierCV",
+    "SparseRegressor",
+    "SparseRegressorCV",
     "Status",
+    "TrackingDisplay",
     "VarianceReduced",
+    "WeightsDisplay",
     "ZerothOrder",
+    "backtest",
+    "certify",
     "datasets",
     "estimate_variance",
     "euclidean_projection",
@@ -39,11 +51,27 @@ __all__ = [
     "testing",
     "theory",
     "two_step_projection",
+    "write_report",
 ]
 
 # loaded when first used, so that `import ellzero` stays as cheap as numpy
-_LAZY = {"datasets", "plot", "testing", "theory"}
-_LAZY_NAMES = {"guarantee": "theory.guarantees"}
+_LAZY = {"datasets", "displays", "models", "plot", "report", "testing", "theory"}
+_LAZY_NAMES = {
+    "Certificate": "certificates",
+    "certify": "certificates",
+    "guarantee": "theory.guarantees",
+    "IndexTracker": "models",
+    "backtest": "models.backtest",
+    "SparseClassifier": "models",
+    "SparseClassifierCV": "models",
+    "SparseRegressor": "models",
+    "SparseRegressorCV": "models",
+    "ConvergenceDisplay": "displays",
+    "PathDisplay": "displays",
+    "TrackingDisplay": "displays",
+    "WeightsDisplay": "displays",
+    "write_report": "report",
+}
 
 
 def __getattr__(name: str) -> Any:

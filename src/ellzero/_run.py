@@ -109,6 +109,7 @@ class Run:
         self.nit, self.first_residual, self.elapsed_before = 0, math.nan, 0.0
         self.limit = math.inf  # seconds
         self.cut = False  # whether the limit ended the finish
+        self.proof: Any = None  # of a target gap
         self.session: Session | None = None
         self.journal: Journal | None = None
         self.checkpoint: Path | None = None
@@ -221,7 +222,7 @@ class Run:
 
     # The end.
 
-    def choose_best(self, look: bool) -> None:
+    def choose_best(self, look: bool, finish: bool = True) -> None:
         """Settle which point is returned: look at the last one if need be, repeat noisy values, finish."""
         if look:
             if not self.every:
@@ -241,7 +242,7 @@ class Run:
                 means = np.where(worth.any(axis=0), totals / np.maximum(worth.sum(axis=0), 1), np.inf)
                 self.best = self.candidates[int(np.argmin(means))]
                 self.best._value = float(means.min())
-        if self.method.finish == "swap":
+        if self.method.finish == "swap" and finish:
             problem, deadline = self.problem, self.started - self.elapsed_before + self.limit
             search = SwapSearch(self.risk, problem.gamma, problem.k, problem.kept, self.units, deadline)
             self.best = search.improve(self.best)
@@ -253,7 +254,7 @@ class Run:
                 self.best = min(self.best, other, key=lambda point: point.value)
             self.counts.n_gradients += search.n_products * self.risk.n_terms
             self.cut = search.cut
-        elif self.method.finish is not None:
+        elif self.method.finish not in (None, "swap"):
             self.counts.n_thresholds += 1
             self.best = self.risk.at(*self._projector(self.method.finish)(self.best.w))
             self.counts.monitored_value(self.best)
@@ -284,6 +285,7 @@ class Run:
             method=self.method.name,
             largest_L=getattr(self.step, "largest_L", 1 / self.step.size),
             failures=tuple(self.session.failures) if self.session else (),
+            keep=self.asked.kept,
         )
 
     def _value(self, point: Point, x: Array) -> float:

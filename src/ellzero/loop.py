@@ -11,8 +11,9 @@ import numpy as np
 
 from ._arrays import norm
 from ._progress import Printer
+from ._proof import Proof
 from ._run import Run, make_problem, verify
-from ._validation import check_count, check_k, check_number, check_positive
+from ._validation import check_count, check_k, check_nonnegative, check_number, check_positive
 from .methods import Method, preset
 from .projections import NotFinite
 from .result import Result, Status
@@ -35,6 +36,7 @@ def minimize(
     tol: float = 1e-8,
     max_queries: int | None = None,
     time_limit: float | None = None,
+    target_gap: float | None = None,
     callback: Callable[[Result], Any] | None = None,
     rng: Any = None,
     checkpoint: str | Path | None = None,
@@ -53,7 +55,8 @@ def minimize(
     constraint : ConstraintSet, optional
         Γ; None means the whole space.
     method : str or Method
-        A preset's name, or ``ez.preset(name, ...)``, or a `Method` of your own.
+        A preset's name, or ``ez.preset(name, ...)``, or a `Method` of your own; or "exact": branch and bound from the
+        answer of "auto", until that or a better one is proved optimal.
     x0 : array, optional
         Where to start; projected, with a warning, if it is infeasible. The origin by default.
     keep : indices or mask, optional
@@ -69,6 +72,10 @@ def minimize(
         iteration takes what is left, with the value of the answer in reserve.
     time_limit : float, optional
         Seconds; looked at after each iteration.
+    target_gap : float, optional
+        Stop as soon as the objective is proved to be within this relative gap of the best possible. The proof is a
+        lower bound that is computed once, after the first iteration ("exact" raises it by branching); it comes back
+        as ``Result.certificate``, whether or not the target was met. Deterministic methods only.
     callback : callable, optional
         ``callback(intermediate_result)`` after each iteration; raise StopIteration to stop.
     rng : seed or Generator, optional
@@ -101,6 +108,14 @@ def minimize(
     """
     if not isinstance(risk, Risk):
         raise TypeError(f"risk must be a risk such as ellzero.risks.LeastSquares(X, y), got {risk!r}")
+    if method == "exact":
+        from .certificates.exact import solve_exactly
+
+        _refuse_files(checkpoint, resume, max_queries)
+        return solve_exactly(
+            risk, k, constraint, x0=x0, keep=keep, max_iter=max_iter, tol=tol, time_limit=time_limit,
+            target_gap=target_gap, callback=callback, rng=rng, verbose=verbose,
+        )  # fmt: skip
     method = _method(method, constraint)
     max_iter, tol = check_count(max_iter, "max_iter", low=0), check_number(tol, "tol", low=0.0)
     budget = math.inf if max_queries is None else check_count(max_queries, "max_queries")
@@ -109,6 +124,7 @@ def minimize(
     run = Run(problem, method, x0, _entropy(rng), budget, _monitor_interval(monitor))
     run.open_files(*(None if path is None else Path(path) for path in (checkpoint, resume)))
     run.limit = limit
+    run.proof = None if target_gap is None else Proof(run, check_nonnegative(target_gap, "target_gap"))
     prescribed = run.method.n_iter
     last = max_iter if prescribed is None else min(max_iter, prescribed)
     with run:
@@ -117,7 +133,8 @@ def minimize(
             status = Status.COMPLETED
         run.maybe_save(now=True)  # before the end is settled, so that a longer run can go on from here
         try:
-            run.choose_best(look=run.every != 1 and status not in (Status.DIVERGED, Status.FAILED))
+            look = run.every != 1 and status not in (Status.DIVERGED, Status.FAILED)
+            run.choose_best(look, finish=status is not Status.TARGET_GAP)
         except BlackBoxError:
             if risk.on_failure == "raise":  # type: ignore[attr-defined]
                 raise
@@ -125,6 +142,8 @@ def minimize(
         if run.cut:
             status = Status.TIME_LIMIT
         result = run.report(run.best, status, final=True)
+        if run.proof is not None:
+            result.certificate = run.proof.certificate(result)
     verify(result)
     if verbose:
         print(f"objective {result.fun:.8g} with {result.support.size} nonzeros: {result.message}", flush=True)
@@ -164,6 +183,8 @@ def _iterate(run: Run, max_iter: int, tol: float, callback: Callable[[Result], A
             run.first_residual = moved / step.size
         if not math.isfinite(moved) or math.isinf(fun):
             return Status.DIVERGED
+        if run.proof is not None and run.proof.suffices(fun):
+            return Status.TARGET_GAP
         if exact and tol > 0:
             if moved <= tol * size:
                 return Status.CONVERGED
@@ -201,6 +222,12 @@ def _entropy(rng: Any) -> list[int]:
     except TypeError:
         raise TypeError(f"rng must be None, an integer or a numpy.random.Generator, got {rng!r}") from None
     return [int(i) for i in entropy] if isinstance(entropy, (list, tuple, np.ndarray)) else [int(entropy)]  # type: ignore[arg-type]
+
+
+def _refuse_files(checkpoint: Any, resume: Any, max_queries: Any) -> None:
+    for name, value in (("checkpoint", checkpoint), ("resume", resume), ("max_queries", max_queries)):
+        if value is not None:
+            raise ValueError(f'{name} does not go with method="exact", which keeps its search in memory; leave it out')
 
 
 def _monitor_interval(monitor: str | int) -> int:

@@ -22,10 +22,13 @@ class Status(Enum):
     COMPLETED = "all iterations that the method prescribes were made"
     STATIONARY = "the point is stationary: the projected-gradient residual fell below tol times its first value"
     SETTLED = "no step of the method lowers the objective any more"
+    OPTIMAL = "proved optimal: no feasible point is better by more than rounding and the tolerance allow"
+    TARGET_GAP = "the target gap is proved"
     MAX_ITER = "max_iter iterations were made before the iterates settled"
     MAX_QUERIES = "max_queries function values were asked for"
     TIME_LIMIT = "the time limit was reached before the iterates settled"
     CALLBACK = "the callback stopped the run"
+    INTERRUPTED = "interrupted from outside; the best point so far is returned"
     DIVERGED = "the iterates or the objective became infinite or NaN; a smaller step helps"
     FAILED = "the function failed where the method could not do without its value"
     RUNNING = "the run is under way"
@@ -33,8 +36,18 @@ class Status(Enum):
     @property
     def success(self) -> bool:
         """Whether the run ended because its job was done."""
-        done = (Status.CONVERGED, Status.STATIONARY, Status.COMPLETED, Status.SETTLED, Status.MAX_QUERIES)
-        return self in done
+        return self in _DONE
+
+
+_DONE = {
+    Status.CONVERGED,
+    Status.STATIONARY,
+    Status.COMPLETED,
+    Status.SETTLED,
+    Status.OPTIMAL,
+    Status.TARGET_GAP,
+    Status.MAX_QUERIES,
+}
 
 
 @dataclass
@@ -172,7 +185,10 @@ class Result:
     history : History
     failures : tuple
         What went wrong in evaluations and was dealt with.
-    certificate : object or None
+    certificate : Certificate or None
+        How far x is, at the most, from the best possible, where that was asked for (`ellzero.certify`).
+    keep : array of int
+        Coordinates that were to be in the support.
     """
 
     x: Array
@@ -195,6 +211,7 @@ class Result:
     largest_L: float
     failures: tuple[Any, ...] = field(default=())
     certificate: Any = None
+    keep: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.intp))
 
     @property
     def success(self) -> bool:
@@ -203,7 +220,7 @@ class Result:
 
     def __repr__(self) -> str:
         lines = {
-            "objective": f"{self.fun:.8g}",
+            "objective": f"{self.fun:.8g}" + (f", {self.certificate.words}" if self.certificate else ""),
             "nonzeros": f"{self.support.size} of at most {self.k}",
             "constraint": f"{self.constraint!r}, violation {self.violation:.1g}",
             "method": f"{self.method}, projection {self.projection}",

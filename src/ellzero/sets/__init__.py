@@ -6,6 +6,7 @@ from .combine import Intersection
 from .elementwise import Box, Everywhere, LinfBall, NonNegative
 from .groups import GroupWise
 from .polytopes import PackingPolytope
+from .portfolio import Portfolio
 from .weighted import Ellipsoid, WeightedL1Ball
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "LpBall",
     "NonNegative",
     "PackingPolytope",
+    "Portfolio",
     "Simplex",
     "SubSimplex",
     "WeightedL1Ball",

@@ -10,6 +10,7 @@ from .combine import Intersection
 from .elementwise import Box, NonNegative
 from .groups import GroupWise
 from .polytopes import PackingPolytope
+from .portfolio import Portfolio
 
 
 def admissible_signs(gamma: ConstraintSet, d: int) -> tuple[np.ndarray, np.ndarray]:
@@ -18,6 +19,8 @@ def admissible_signs(gamma: ConstraintSet, d: int) -> tuple[np.ndarray, np.ndarr
     match gamma:
         case NonNegative() | SubSimplex() | Simplex() | PackingPolytope():
             negative[:] = False
+        case Portfolio():
+            return admissible_signs(gamma.box, d)
         case Box():
             negative[:], positive[:] = np.less(gamma.lower, 0), np.greater(gamma.upper, 0)
         case Intersection():

@@ -108,6 +108,18 @@ class ConstraintSet(ABC):
         """
         return None
 
+    def sparse_support(self, v: np.ndarray, k: int, keep: np.ndarray) -> np.ndarray | None:
+        """The k coordinates that "restricted" keeps; None for the largest entries, on which Γ may have no member."""
+        return None
+
+    def quadratic_minimum(self, G: np.ndarray, b: np.ndarray, support: np.ndarray) -> np.ndarray | None:
+        """argmin uᵀGu - 2bᵀu over the slice of Γ on the support, where there is something faster than projections."""
+        return None
+
+    def shadow_prices(self, w: np.ndarray, c: np.ndarray) -> tuple[Any, Any] | None:
+        """(λ, θ): a newcomer i is worth |c_i - λ_i| - θ_i at w, c being the negative gradient; None if not known."""
+        return None
+
     def forced_among(self, n_features: int) -> np.ndarray:
         """Coordinates that are nonzero in every member with this many coordinates."""
         return self.forced

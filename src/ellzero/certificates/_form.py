@@ -1,0 +1,164 @@
+"""A quadratic risk as its matrix, lowered by what rounding may have added, and the diagonal that can be split off it.
+
+R(w) >= c - bᵀw + ½wᵀQw - Σ_i e_i|w_i| for every w with at most k nonzeros, with numbers that are exactly the
+floating-point ones; e_i = rounding·roots_i·√(2·energy).
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._arrays import to_host
+from ..risks import LeastSquares, Quadratic, Risk
+from ..risks._design import in_double, row_blocks
+from ..risks._linear import LinearModel
+
+EPS = float(np.finfo(np.float64).eps)
+#: up to this many coordinates the whole matrix is formed; its eigenvalues then take about a second
+LARGEST = 2000
+_AFFORDABLE = 2e11  # multiplications for XᵀX, some seconds
+
+
+@dataclass
+class QuadraticForm:
+    """c - bᵀw + ½wᵀQw.
+
+    Attributes
+    ----------
+    Q, b, c : the function.
+    roots : array
+        √Q_ii, so that |Q_ij| <= roots_i roots_j.
+    energy : float
+        |b_i| <= roots_i √(2·energy).
+    rounding : float
+        The relative error of a product with Q or with the data.
+    """
+
+    Q: np.ndarray
+    b: np.ndarray
+    c: float
+    roots: np.ndarray
+    energy: float
+    rounding: float
+
+    @classmethod
+    def of(cls, risk: Risk, k: int) -> QuadraticForm | None:
+        """The form of a risk; None where the risk is not quadratic, or its matrix too dear."""
+        d = risk.n_features
+        if d > LARGEST:
+            return None
+        if isinstance(risk, Quadratic):
+            Q, b = risk._matrix, to_host(risk.b).astype(np.float64)
+            diagonal = np.diag(Q).copy()
+            with np.errstate(divide="ignore", invalid="ignore"):
+                energy = float(np.max(np.where(b == 0, 0.0, 0.5 * b * b / diagonal), initial=0.0))
+            # Q and b are exactly what was given, and the sizes of the entries bound what products lose
+            return cls(Q, b, 0.0, np.sqrt(np.maximum(diagonal, 0.0)), energy, (d + 16) * EPS)
+        if not isinstance(risk, LeastSquares) or not risk.design.explicit or risk.n_terms * d * d > _AFFORDABLE:
+            return None
+        n = risk.n_terms
+        share = shares(risk)
+        gram, mean = risk.design.moments(share)
+        squares = np.diag(gram).copy()
+        y = to_host(risk.y).astype(np.float64)
+        centre = float(share @ y) if risk.fit_intercept else 0.0
+        target = share * (y - centre)
+        b = np.zeros(d)
+        if hasattr(risk.design, "X") and not hasattr(risk.design.X, "tocsr"):
+            for rows in row_blocks(risk.design.shape):
+                b += to_host(in_double(risk.design.X[rows, :])).T @ target[rows]
+        else:
+            b += risk.design.T.X.astype(np.float64) @ target
+        energy = float(share @ (y * y)) if risk.fit_intercept else float(target @ y)
+        if risk.fit_intercept:
+            gram = gram - np.outer(mean, mean)
+        rounding = (2 * n + d + 32) * EPS * (2 if risk.fit_intercept else 1)
+        # lowered by the rounding of the products: |½wᵀEw| <= ½·rounding·k Σ_i 2·squares_i w_i² for k-sparse w
+        Q = 2.0 * gram
+        Q[np.diag_indices(d)] += risk.ridge * (1 - 4 * EPS) - 2 * rounding * min(k, d) * squares
+        c = float(target @ (y - centre))
+        roots = np.sqrt(np.maximum(2 * squares + risk.ridge, 0.0))
+        return cls(Q, 2.0 * b, c - rounding * energy, roots, energy, rounding)
+
+    def restrict(self, index: np.ndarray) -> QuadraticForm:
+        """The function of these coordinates alone, the others zero."""
+        part = copy.copy(self)
+        part.Q, part.b, part.roots = self.Q[np.ix_(index, index)], self.b[index], self.roots[index]
+        return part
+
+
+def shares(risk: LinearModel) -> np.ndarray:
+    """ω_i / Σω for every row, on the host and in double precision."""
+    share = to_host(risk.share) if np.ndim(risk.share) else risk.share
+    return np.broadcast_to(np.asarray(share, dtype=np.float64), risk.n_terms)
+
+
+def is_positive(form: QuadraticForm, delta: np.ndarray) -> bool:
+    """Whether Q - diag(δ) is positive semidefinite, proved by a Cholesky factor of a slightly smaller matrix.
+
+    A factorisation that runs to its end in floating point proves it for the matrix plus about (d+1)·eps of its
+    diagonal (Higham 2002, Theorem 10.3 and 10.5), which is subtracted first.
+    """
+    d = delta.size
+    A = form.Q.copy()
+    A[np.diag_indices(d)] -= delta + 2 * (d + 8) * EPS * (np.abs(np.diag(form.Q)) + delta)
+    try:
+        np.linalg.cholesky(A)
+    except np.linalg.LinAlgError:
+        return False
+    return True
+
+
+def smallest_eigenvalue(form: QuadraticForm, scaled: bool) -> np.ndarray:
+    """The largest multiple δ of 1, or of the diagonal of Q if scaled, that can be split off: one eigenvalue."""
+    d = form.b.size
+    unit = np.diag(form.Q).copy() if scaled else np.ones(d)
+    if not (unit > 0).all():
+        return np.zeros(d)
+    root = np.sqrt(unit)
+    low = float(np.linalg.eigvalsh(form.Q / root / root[:, None])[0])
+    for margin in (1e-12, 1e-10, 1e-8):
+        delta = (low - margin * max(abs(low), d * EPS)) * unit - 4 * (d + 8) * EPS * np.abs(np.diag(form.Q))
+        if (delta > 0).all() and is_positive(form, delta):
+            return delta
+    return np.zeros(d)
+
+
+def improve_split(form: QuadraticForm, delta: np.ndarray, weight: np.ndarray, steps: int = 24) -> np.ndarray:
+    """max Σ weight_i δ_i over δ >= 0 with Q - diag(δ) positive semidefinite, by a few Newton steps on a barrier.
+
+    Starts from a strictly feasible δ > 0; what it returns is feasible and proved so, better for these weights, if
+    not the best. The bound of a relaxation rises by ½ w_i²(1/s_i - 1) for each unit of δ_i (Zheng, Sun & Li 2014
+    choose δ by a semidefinite programme of which this is the plain barrier method).
+    """
+    weight = np.maximum(weight, 1e-4 * weight.max(initial=0.0))
+    if not weight.any() or not (delta > 0).all():
+        return delta
+    weight = weight / float(weight @ delta)
+    inside, t = 0.9 * delta, 0.3 / delta.size
+    for _ in range(steps):
+        A = form.Q.copy()
+        A[np.diag_indices(delta.size)] -= inside
+        try:
+            S = np.linalg.inv(A)
+        except np.linalg.LinAlgError:
+            break
+        slope = weight - t * np.diag(S) + t / inside
+        step = np.linalg.solve(t * S * S + np.diag(t / inside**2), slope)
+        decrement = float(slope @ step) / t
+        size = 1.0 if decrement < 0.25 else 1 / (1 + math.sqrt(decrement))
+        while size > 1e-6:
+            trial = inside + size * step
+            if (trial > 0).all() and is_positive(form, trial):
+                break
+            size *= 0.5
+        else:
+            break
+        inside = trial
+        if decrement < 0.25:
+            t *= 0.25
+    return inside if is_positive(form, inside) else delta

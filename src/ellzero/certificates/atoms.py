@@ -1,0 +1,192 @@
+"""The relaxation for every other risk and set: fully corrective Frank-Wolfe over sparse members of Γ.
+
+R = f + h, h(w) = (μ/2)||w||². For any v,
+
+    min {R(w) : ||w||_0 <= k, w in Γ}  >=  f(v) - <∇f(v), v> - h*(-∇f(v)),
+
+h*(z) = max <z, w> - (μ/2)||w||² over the sparse members, which is `sparse_maximum`. The best v minimises f plus the
+convex hull of h: v = Σλ_j a_j over sparse members a_j, the maximisers met so far, with weights that minimise
+f(Σλ_j a_j) + Σλ_j h(a_j). The weights are a small quadratic problem, solved exactly by active sets.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+
+import numpy as np
+
+from ..sets import ConstraintSet, EmptySlice
+from ..sets._slices import restrict
+from ._form import EPS
+from ._parts import FormPart, SmoothPart
+from .separable import Relaxed
+
+
+class Atoms:
+    """The relaxation over Γ.
+
+    Parameters
+    ----------
+    part : SmoothPart
+        f, with its μ.
+    gamma : ConstraintSet
+        Γ, or a larger set with known sparse maxima.
+    k : int
+    """
+
+    def __init__(self, part: SmoothPart, gamma: ConstraintSet, k: int) -> None:
+        self.part, self.gamma, self.k = part, gamma, k
+        self.mu = part.mu if gamma.has_sparse_maximum(1.0) else 0.0
+        self.n_products, self._size = 0, 1.0  # the size of a typical maximiser, for a good τ
+        self.deadline = math.inf
+
+    def maximum(self, z: np.ndarray, error: float, kept: np.ndarray, out: np.ndarray) -> tuple[float, np.ndarray]:
+        """An upper bound of h*(z') for every z' within `error` of z, and the maximiser.
+
+        For any 0 < τ < 1, h*(z') is at most its value at z with (1-τ)μ in place of μ, plus error²/(2τμ).
+        """
+        index = np.flatnonzero(~out)
+        z, keep = z[index], np.searchsorted(index, kept)
+        gamma = self.gamma if index.size == out.size else restrict(self.gamma, index)
+        if gamma is None:
+            raise EmptySlice(f"{self.gamma!r} has no slices that could be described")
+        mu, more, tau = self.mu, 0.0, 0.0
+        if mu > 0 and error:
+            tau = min(0.5, error / (mu * self._size))
+            more = error * error / (2 * mu * tau)
+        found = gamma.sparse_maximum(z, self.k, mu * (1 - tau), keep)
+        assert found is not None
+        value, w = found
+        if w is None:
+            return math.inf, np.zeros(out.size)
+        if mu > 0:
+            self._size = float(np.linalg.norm(w)) or self._size
+        elif error:
+            far = [gamma.sparse_maximum(np.full(z.size, s), self.k, 0.0) for s in (1.0, -1.0)]
+            more = error * sum(abs(v[0]) for v in far if v is not None)  # Σ|w_i| bounds ||w||
+        # the maximum is computed from its maximiser: rounding of a sum of k terms, and of projections to 1e-12
+        slack = (1e-12 + 8 * (self.k + 8) * EPS) * float(np.abs(z) @ np.abs(w))
+        full = np.zeros(out.size)
+        full[index] = w
+        return value + more + slack, full
+
+    def solve(
+        self, kept: np.ndarray, out: np.ndarray, warm: object, cutoff: float, max_iter: int = 200, tol: float = 1e-7
+    ) -> Relaxed:
+        """Add atoms until the bound exceeds the cutoff, or meets the value of the relaxation up to tol."""
+        part, d = self.part, self.part.d
+        atoms = np.array([a for a in np.atleast_2d(warm) if self._fits(a, kept, out)]).reshape(-1, d)  # type: ignore[call-overload]
+        if not len(atoms):
+            atoms = self.maximum(np.zeros(d), 0.0, kept, out)[1][None, :]
+        images = np.array([part.image(a) for a in atoms])
+        weights = np.full(len(atoms), 1 / len(atoms))
+        h = 0.5 * self.mu * np.einsum("ij,ij->i", atoms, atoms)
+        best, curved, level = Relaxed(-math.inf, weights @ atoms, np.zeros(d), None), 1.0, math.inf
+        M = np.array([part.curvature(j, atoms, images) for j in range(len(atoms))])
+        if len(atoms) > 1:
+            weights, _ = self._correct(atoms, images, h, weights, M, curved)
+        for _ in range(max_iter):
+            v, image = weights @ atoms, weights @ images
+            look = part.look(v, image)
+            self.n_products += 1
+            value, new = self.maximum(look.z, look.error, kept, out)
+            bound = look.value - value
+            if bound > best.bound:
+                inside = (atoms != 0).T @ weights
+                inside[kept] = 1.0
+                best = Relaxed(bound, v, inside, None, dual=(look.value, look.z, look.error))
+            level = look.f + float(weights @ h)
+            if best.bound >= cutoff or level - best.bound <= tol * max(abs(level), 1e-300):
+                break
+            if not math.isfinite(value) or time.perf_counter() > self.deadline:
+                break
+            used = weights > 0
+            if (atoms[used] == new).all(axis=1).any():
+                break  # rounding: the best atom is among those in use
+            atoms, images = np.vstack([atoms[used], new]), np.vstack([images[used], part.image(new)])
+            h, weights = np.append(h[used], 0.5 * self.mu * float(new @ new)), np.append(weights[used], 0.0)
+            row = part.curvature(-1, atoms, images)
+            M = np.vstack([np.hstack([M[np.ix_(used, used)], row[:-1, None]]), row])
+            weights, curved = self._correct(atoms, images, h, weights, M, curved)
+        best.warm = atoms[weights > 0]
+        return best
+
+    def _fits(self, atom: np.ndarray, kept: np.ndarray, out: np.ndarray) -> bool:
+        """Whether a sparse member of Γ is one of the node as well."""
+        support = np.flatnonzero(atom)
+        return not out[support].any() and np.union1d(support, kept).size <= self.k
+
+    def _correct(
+        self, atoms: np.ndarray, images: np.ndarray, h: np.ndarray, weights: np.ndarray, M: np.ndarray, curved: float
+    ) -> tuple[np.ndarray, float]:
+        """Weights that minimise f(Σλa) + Σλh, by quadratic models that are sharpened until they hold."""
+        part = self.part
+        if part.exact:
+            assert isinstance(part, FormPart)
+            return simplex_minimum(M, h - atoms @ part.form.b, weights), curved
+        v, image = weights @ atoms, weights @ images
+        value = part.f(v, image) + float(weights @ h)
+        for _ in range(6):
+            look = part.look(v, image)
+            linear = h - atoms @ look.z
+            # f(λ') <= f(λ) + <slope, λ' - λ> + curved/2 |λ' - λ|²_M
+            for _ in range(12):
+                trial = simplex_minimum(curved * M, linear - curved * (M @ weights), weights)
+                v_new, image_new = trial @ atoms, trial @ images
+                new = part.f(v_new, image_new) + float(trial @ h)
+                move = trial - weights
+                predicted = float(linear @ move) + 0.5 * curved * float(move @ M @ move)
+                if new - value <= predicted + 1e-12 * abs(value):
+                    break
+                curved *= 2.0
+            if not new < value:
+                break
+            gained, value, weights, v, image = value - new, new, trial, v_new, image_new
+            curved *= 0.6
+            if gained <= 1e-9 * abs(value):
+                break
+        return weights, curved
+
+
+def simplex_minimum(G: np.ndarray, c: np.ndarray, start: np.ndarray) -> np.ndarray:
+    """argmin ½xᵀGx + cᵀx over x >= 0, Σx = 1, for positive semidefinite G, by active sets (Wolfe 1976)."""
+    m = c.size
+    if m == 1:
+        return np.ones(1)
+    x = start.copy()
+    active = x > 0
+    scale = float(np.abs(np.diag(G)).max()) or 1.0
+    for _ in range(5 * m + 20):
+        slope = G @ x + c
+        level = float(slope @ x)
+        worst = int(np.where(active, math.inf, slope).argmin()) if not active.all() else -1
+        if worst >= 0 and slope[worst] < level - 1e-13 * (abs(level) + scale):
+            active[worst] = True
+        elif float(np.ptp(slope[active])) <= 1e-12 * (abs(level) + scale):
+            break
+        while True:
+            inside = np.flatnonzero(active)
+            K = np.zeros((inside.size + 1, inside.size + 1))
+            K[:-1, :-1] = G[np.ix_(inside, inside)]
+            K[np.arange(inside.size), np.arange(inside.size)] += 1e-13 * scale
+            K[-1, :-1] = K[:-1, -1] = 1.0
+            try:
+                target = np.linalg.solve(K, np.append(-c[inside], 1.0))[:-1]
+            except np.linalg.LinAlgError:
+                return x / x.sum()
+            if (target >= 0).all():
+                x[:] = 0.0
+                x[inside] = target
+                break
+            falling = target < x[inside]
+            with np.errstate(divide="ignore", invalid="ignore"):
+                ratio = np.where(falling & (target < 0), x[inside] / (x[inside] - target), math.inf)
+            size = min(1.0, float(ratio.min()))
+            x[inside] += size * (target - x[inside])
+            x[inside[int(ratio.argmin())]] = 0.0
+            x = np.maximum(x, 0.0)
+            active = x > 0
+            if not active.any():
+                return start
+    return x / x.sum()

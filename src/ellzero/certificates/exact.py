@@ -1,0 +1,106 @@
+"""method="exact": the answer of "auto", and branch and bound until it or a better one is proved optimal."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from .._arrays import to_host
+from .._validation import check_nonnegative, check_positive
+from ..result import Result, Status
+from ..risks.base import Risk
+from ..sets import ConstraintSet
+from .branch_and_bound import Progress, Search
+from .certificate import Certificate, CertificateStatus, conclude, run
+from .root import Root
+
+
+def solve_exactly(
+    risk: Risk,
+    k: int,
+    constraint: ConstraintSet | None,
+    *,
+    time_limit: float | None,
+    target_gap: float | None,
+    callback: Any,
+    verbose: int,
+    **options: Any,
+) -> Result:
+    """min R(w) subject to ||w||_0 <= k, w in Γ, with a proof; see `ellzero.minimize`."""
+    from .._run import verify
+    from ..loop import minimize
+
+    started = time.perf_counter()
+    limit = math.inf if time_limit is None else check_positive(time_limit, "time_limit")
+    target = 1e-6 if target_gap is None else check_nonnegative(target_gap, "target_gap")
+    result = minimize(risk, k, constraint, time_limit=time_limit, **options)
+    root = Root(risk, result, started + limit)
+    if root.refused:
+        raise ValueError(f'method="exact" has no bound to work with here: {root.refused}. method="auto" does not prove')
+    search = root.search(target)
+    watcher = _Watcher(root, search, callback, verbose, target, started)
+    status = CertificateStatus.TARGET if search.done else run(search, watcher)
+    final = watcher.result(status, final=True)
+    verify(final)
+    if verbose:
+        print(f"objective {final.fun:.8g}, {final.certificate.words}", flush=True)
+    return final
+
+
+class _Watcher:
+    """What callbacks and screens are told about the search, at most ten times a second."""
+
+    def __init__(self, root: Root, search: Search, callback: Any, verbose: int, target: float, started: float) -> None:
+        self.root, self.search, self.callback, self.verbose = root, search, callback, verbose
+        self.target, self.started, self.told = target, started, -math.inf
+        self.first = root.result
+        if verbose:
+            print(f"{'nodes':>9}  {'incumbent':>14}  {'bound':>14}  {'gap':>9}  {'seconds':>8}")
+
+    def __call__(self, progress: Progress) -> None:
+        if self.verbose and progress.time - self.told >= (0.0 if self.verbose > 1 else 1.0):
+            self.told = progress.time
+            gap = (progress.incumbent - progress.bound) / max(abs(progress.incumbent), 1e-300)
+            print(
+                f"{progress.nodes:>9}  {progress.incumbent:>14.8g}  {progress.bound:>14.8g}  {gap:>9.2%}  "
+                f"{progress.time:>8.1f}",
+                flush=True,
+            )
+        if self.callback is not None:
+            self.callback(self.result(CertificateStatus.BOUND))
+
+    def result(self, status: CertificateStatus, final: bool = False) -> Result:
+        """The incumbent, with what is proved about it."""
+        root, search = self.root, self.search
+        x = root.point(search)
+        better = replace(
+            self.first,
+            x=x,
+            fun=min(self.first.fun, search.value),
+            support=np.flatnonzero(to_host(x)),
+            violation=self.first.constraint.violation(x),
+            method="exact",
+            nit=search.nodes,
+        )
+        if better.fun < self.first.fun:
+            better.stationarity = math.nan  # a new point, of which no method is the fixed one
+        before, root.result = root.result, better
+        certificate: Certificate = conclude(root, search, status, self.target, self.started)
+        root.result = before
+        better.certificate = certificate
+        better.status = _STATUS[certificate.status] if final else Status.RUNNING
+        better.message = better.status.value
+        return better
+
+
+_STATUS = {
+    CertificateStatus.OPTIMAL: Status.OPTIMAL,
+    CertificateStatus.TARGET: Status.TARGET_GAP,
+    CertificateStatus.BOUND: Status.TARGET_GAP,
+    CertificateStatus.TIME_LIMIT: Status.TIME_LIMIT,
+    CertificateStatus.INTERRUPTED: Status.INTERRUPTED,
+}

@@ -1,0 +1,253 @@
+"""From a risk, a set and an answer to the relaxation that fits them, and the first bound."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any
+
+import numpy as np
+
+from .._arrays import to_host
+from ..finish import refit
+from ..result import Result
+from ..risks import BlackBox, Risk
+from ..risks._linear import LinearModel
+from ..sets import ConstraintSet, EmptySlice
+from ..sets._slices import enclosing, intervals
+from ..theory.extents import largest_norm
+from ._form import QuadraticForm, smallest_eigenvalue
+from ._parts import FormPart, ModelPart, PlainPart, SmoothPart
+from .atoms import Atoms
+from .branch_and_bound import Relaxation, Search, screen
+from .separable import Separable
+
+
+def no_bound(risk: Risk) -> float:
+    """What the risk itself promises."""
+    return float(risk.lower_bound)
+
+
+class Root:
+    """The problem of a result, its relaxation, and what that proves before any branching."""
+
+    def __init__(self, risk: Risk, result: Result, deadline: float) -> None:
+        from .._run import make_problem
+
+        self.risk, self.result, self.deadline = risk, result, deadline
+        self.problem = make_problem(risk, result.k, result.constraint, result.keep)
+        self.k, self.d = result.k, risk.n_features
+        self.x = to_host(result.x).astype(float)
+        self.index = np.arange(self.d)  # coordinates that are still in question
+        self.kept = self.problem.kept
+        self.how = self.advice = self.refused = ""
+        self.at_zero = math.nan
+        self.larger = False  # whether Γ was replaced by a larger set
+        if isinstance(risk, BlackBox):
+            self.refused = "a black box has no gradients, and without convexity no value bounds another"
+            return
+        self.at_zero = risk.at(risk.zero).value
+        if not risk.convex:
+            self.refused = "R is not known to be convex; if it is, say so (Smooth(..., convex=True))"
+            return
+        self.form = QuadraticForm.of(risk, self.k)
+        self._curvature = 0.0
+        self.relaxation = self._choose()
+
+    def _choose(self) -> Relaxation | None:
+        gamma, form = self.problem.gamma, self.form
+        bounds = intervals(gamma, self.d)
+        if form is not None and bounds is not None:
+            candidates = [smallest_eigenvalue(form, scaled) for scaled in (True, False)]
+            candidates = [delta for delta in candidates if (delta > 0).all()]
+            if candidates:
+                self._curvature = float(max(delta.min() for delta in candidates))
+                return self._separable(form, bounds, candidates)
+        part = self._part(form)
+        self._curvature = part.mu
+        sets = [gamma] if gamma.has_sparse_maximum(part.mu) else enclosing(gamma, self.d)
+        self.larger = sets != [gamma]
+        return self._atoms(part, sets)
+
+    def _separable(
+        self, form: QuadraticForm, bounds: tuple[np.ndarray, np.ndarray], candidates: list[np.ndarray]
+    ) -> Separable:
+        relaxation = Separable(form, self.k, *bounds, candidates[0])
+        out = np.zeros(self.d, dtype=bool)
+        best, chosen = -math.inf, candidates[0]
+        for delta in candidates:
+            relaxation.use(delta)
+            bound = relaxation.solve(self.kept, out, self.x, self.result.fun).bound
+            if bound > best:
+                best, chosen = bound, delta
+        relaxation.use(chosen)
+        self.how = f"perspective relaxation with curvature {chosen.min():.3g} split off, by Newton's method"
+        self.advice = "a larger ridge, a smaller k or tighter bounds on the coefficients make the relaxation sharper"
+        return relaxation
+
+    def _part(self, form: QuadraticForm | None) -> SmoothPart:
+        risk = self.risk
+        if form is not None:
+            delta = smallest_eigenvalue(form, scaled=False)
+            return FormPart(form, self.k, float(delta.min()) if delta.size else 0.0)
+        if isinstance(risk, LinearModel):
+            return ModelPart(risk)
+        return PlainPart(risk)
+
+    def _atoms(self, part: SmoothPart, sets: list[ConstraintSet]) -> Atoms | None:
+        best: tuple[float, Atoms] | None = None
+        z = part.look(self.x, part.image(self.x))
+        for gamma in sets:
+            relaxation = Atoms(part, gamma, self.k)
+            if not gamma.has_sparse_maximum(relaxation.mu):
+                continue
+            value, _ = relaxation.maximum(z.z, z.error, self.kept, np.zeros(self.d, dtype=bool))
+            if math.isfinite(value) and (best is None or value < best[0]):
+                best = value, relaxation
+        if best is None:
+            self.refused = (
+                "R has no curvature to rely on and Γ is unbounded: a ridge > 0, or bounds on the coefficients "
+                "(Box, LinfBall, L1Ball), make a bound possible"
+            )
+            return None
+        relaxation = best[1]
+        relaxation.deadline = self.deadline
+        over = f"a larger set, {relaxation.gamma!r}" if self.larger else "Γ"
+        self.how = f"Frank-Wolfe with full correction over {over}, curvature {relaxation.mu:.3g}"
+        self.advice = "a larger ridge or tighter bounds make it sharper"
+        if relaxation.mu == 0:
+            self.advice = (
+                "R is flat in some directions (fewer samples than features, or collinear ones), so that only Γ bounds "
+                "the relaxation; a ridge > 0, more samples or tighter bounds make it sharper"
+            )
+        if self.larger:
+            self.advice += "; Γ itself has no known sparse maximum, so a larger set stands in for it"
+        return relaxation
+
+    def search(self, tolerance: float) -> Search:
+        """The search, with its root relaxed, screened and shrunk."""
+        assert self.relaxation is not None
+        floor = max(no_bound(self.risk), -math.inf)
+        scale = 1e-9 * abs(self.at_zero) if math.isfinite(self.at_zero) else 0.0
+
+        def begin() -> Search:
+            kept = np.searchsorted(self.index, self.kept)
+            return Search(
+                self.relaxation, kept, self.x[self.index], self.result.fun, self, tolerance, floor, scale,
+                self.deadline,
+            )  # fmt: skip
+
+        search = begin()
+        self.fixed_in, self.fixed_out = self._decide(search, search.value)
+        while isinstance(self.relaxation, Separable) and not search.done:
+            _, out = screen(search.root, search.kept, search.out, self.k, search.cutoff)
+            support = np.isin(self.index, np.flatnonzero(self.x))
+            out &= ~support  # the incumbent stays, as the start of everything
+            if out.sum() < 0.2 * self.index.size or time.perf_counter() > self.deadline:
+                break
+            self.index = self.index[~out]
+            self.relaxation = self.relaxation.restrict(np.flatnonzero(~out))
+            self._sharpen()
+            floor = max(floor, search.bound)
+            search = begin()
+        node = search.heap[0]
+        if isinstance(self.relaxation, Separable):
+            node.kept, node.out = screen(search.root, node.kept, node.out, self.k, search.cutoff)
+        else:
+            node.kept, node.out = np.append(node.kept, self.fixed_in), node.out.copy()
+            node.out[self.fixed_out] = True
+        return search
+
+    def _sharpen(self) -> None:
+        """More can be split off a smaller matrix."""
+        assert isinstance(self.relaxation, Separable)
+        relaxation = self.relaxation
+        for scaled in (True, False):
+            delta = smallest_eigenvalue(relaxation.form, scaled)
+            if delta.sum() > relaxation.delta.sum():
+                relaxation.use(delta)
+
+    def refit(self, support: np.ndarray) -> tuple[float, np.ndarray]:
+        """The least R on a support, and where it is attained; all in the coordinates of the search."""
+        where = self.index[support]
+        point = refit(self.risk, self.problem.gamma, where, self.result.x)
+        return point.value, to_host(point.w).astype(float)[self.index]
+
+    def bound(self, support: np.ndarray) -> float:
+        """A lower bound of R on a support, from how little a projected step from the best point moves.
+
+        With p = Π(u - ηg), r = u - p and R strongly convex with μ: for every w of the slice <g, w - p> >=
+        <r, w - p>/η, hence R(w) >= R(u) - <g, r> + ||r||²/η - ||r||²/(2μη²). Where μ = 0, a bounded Γ takes its place.
+        """
+        where = self.index[support]
+        point = refit(self.risk, self.problem.gamma, where, self.result.x)
+        u, g = (to_host(a).astype(float)[where] for a in (point.w, point.gradient))
+        mu = self._curvature
+        reach = None if mu > 0 else largest_norm(self.problem.gamma, self.k, self.d)
+        best, size = -math.inf, float(np.linalg.norm(u)) / max(float(np.linalg.norm(g)), 1e-300) or 1.0
+        for eta in size * 4.0 ** np.arange(-8, 5):
+            p = to_host(self.problem.gamma.project(u - eta * g, where))
+            r = u - p
+            square = float(r @ r)
+            # the projection itself is good to about 1e-12 of what it projects
+            off = math.sqrt(square) + 1e-12 * float(np.linalg.norm(u - eta * g))
+            loss = off * off / (2 * mu * eta * eta) if mu > 0 else math.inf
+            if reach is not None:
+                loss = min(loss, off / eta * (reach + float(np.linalg.norm(u))))
+            slack = 1e-12 * (abs(point.value) + float(np.abs(g) @ np.abs(u)))
+            best = max(best, point.value - float(g @ r) + square / eta - loss - slack)
+        return best
+
+    def _decide(self, search: Search, value: float) -> tuple[np.ndarray, np.ndarray]:
+        """Coordinates that are in, or out of, every support whose R is at most `value`, by the root's bound."""
+        root, d = search.root, self.index.size
+        none = np.empty(0, dtype=np.intp)
+        if not math.isfinite(root.bound):
+            return none, none
+        nothing = np.zeros(d, dtype=bool)
+        if root.gains is not None:
+            kept, out = screen(root, search.given, nothing, self.k, value)
+            return np.setdiff1d(kept, search.given), np.flatnonzero(out)
+        assert isinstance(self.relaxation, Atoms)
+        if root.dual is None:
+            return none, none
+        base, z, error = root.dual
+        free = np.setdiff1d(np.arange(d), search.given)
+        inside, outside = [], []
+        value += 1e-12 * abs(value)
+        for i in free:  # h* anew, with i forced out or in
+            if time.perf_counter() > self.deadline:
+                break
+            if self.x[self.index[i]] != 0:
+                without = nothing.copy()
+                without[i] = True
+                if base - self._maximum(z, error, search.given, without) > value:
+                    inside.append(i)
+            elif search.given.size == self.k or (
+                base - self._maximum(z, error, np.append(search.given, i), nothing) > value
+            ):
+                outside.append(i)
+        return np.array(inside, dtype=np.intp), np.array(outside, dtype=np.intp)
+
+    def _maximum(self, z: np.ndarray, error: float, kept: np.ndarray, out: np.ndarray) -> float:
+        assert isinstance(self.relaxation, Atoms)
+        try:
+            return self.relaxation.maximum(z, error, kept, out)[0]
+        except EmptySlice:  # no member at all
+            return -math.inf
+
+    def proved(self, search: Search) -> tuple[np.ndarray, np.ndarray]:
+        """Proved in and out, in the user's coordinates."""
+        return self.fixed_in, self.fixed_out
+
+    def local(self, x: Any) -> np.ndarray:
+        """A point in the coordinates of the search."""
+        return to_host(x).astype(float)[self.index]
+
+    def point(self, search: Search) -> Any:
+        """The best point known, in the user's coordinates."""
+        if search.value >= self.result.fun:
+            return self.result.x
+        w = np.zeros(self.d)
+        w[self.index] = search.best
+        return self.risk.as_vector(w)

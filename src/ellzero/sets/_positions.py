@@ -1,0 +1,167 @@
+"""Positions of a portfolio under a budget, bounds and caps on groups: the arithmetic behind `Portfolio`."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+_ROUNDING = 1e-15
+
+
+@dataclass(frozen=True)
+class Positions:
+    """{w : least <= Σw <= most, lower <= w <= upper, Σ_{i in g} |w_i| <= cap_g} for some coordinates.
+
+    Attributes
+    ----------
+    lower, upper : arrays of shape (n,)
+    group : array of shape (n,)
+        Numbers of groups, -1 for none.
+    caps : array
+        A cap for each group, and inf at the end, for group -1.
+    least, most : float
+    """
+
+    lower: np.ndarray
+    upper: np.ndarray
+    group: np.ndarray
+    caps: np.ndarray
+    least: float
+    most: float
+
+    def by_group(self, values: np.ndarray) -> np.ndarray:
+        """The sum of the values in each group; that of group -1 at the end."""
+        return np.bincount(self.group % self.caps.size, values, self.caps.size)
+
+    def reach(self) -> tuple[float, float]:
+        """The smallest and the largest Σw within bounds and caps; (inf, -inf) where a cap cannot be kept."""
+        least_gross = self.by_group(np.maximum(np.maximum(self.lower, -self.upper), 0.0))
+        if (least_gross > self.caps * (1 + 1e-12)).any():
+            return math.inf, -math.inf
+        return 0.0 - self._most(-self.lower), self._most(self.upper)
+
+    def _most(self, upper: np.ndarray) -> float:
+        short = np.minimum(upper, 0.0)  # positions that must be on the other side, at their smallest
+        used = self.by_group(short)
+        return float((used + np.minimum(self.by_group(np.maximum(upper, 0.0)), self.caps + used)).sum())
+
+    def most_with(self, chosen: np.ndarray, more: int) -> float:
+        """The largest Σw of long positions, those chosen and `more` others, as far as `least` asks for."""
+        top = np.clip(self.upper, 0.0, np.minimum(self.caps[self.group], max(self.least, 0.0)))
+        held = np.minimum(self.by_group(top * chosen), self.caps)
+        rest = np.flatnonzero(~chosen & (top > 0))
+        rest = rest[np.lexsort((-top[rest], self.group[rest]))]
+        top, group = top[rest], self.group[rest]
+        before = np.cumsum(top) - top  # of the same group, after the next line
+        before -= np.repeat(before[_first(group)], np.diff(np.append(_first(group), rest.size)))
+        gains = np.minimum(held[group] + before + top, self.caps[group]) - np.minimum(
+            held[group] + before, self.caps[group]
+        )
+        return float(held.sum() + np.sort(gains)[::-1][:more].sum())
+
+    def violation(self, w: np.ndarray) -> float:
+        """The largest excess over a bound, relative to it where it is not zero."""
+        total, gross = float(w.sum()), self.by_group(np.abs(w))
+        excess = [
+            _excess(w, self.upper),
+            _excess(-w, -self.lower),
+            _excess(gross, self.caps),
+            _excess(np.array([total, -total]), np.array([self.most, -self.least])),
+        ]
+        return max(0.0, *(float(e.max(initial=0.0)) for e in excess))
+
+    def project(self, v: np.ndarray) -> np.ndarray:
+        """argmin ||w - v||; there must be a member."""
+        w, slope = self._at(v, 0.0)
+        total = float(w.sum())
+        if not self.least <= total <= self.most:
+            w = self._with_budget(v, total, slope, self.least if total < self.least else self.most)
+        if self.violation(w) > _ROUNDING and np.abs(v).max(initial=0.0) > 2 * np.abs(w).max(initial=0.0):
+            return self.project(w)  # cancellation: a point nearby loses less
+        return w
+
+    def _with_budget(self, v: np.ndarray, total: float, slope: float, budget: float) -> np.ndarray:
+        """Σ_i w_i(λ) = budget: Newton's method on a falling, piecewise linear function, kept inside a bracket."""
+        width = np.minimum(np.maximum(np.abs(self.lower), np.abs(self.upper)), self.caps[self.group])
+        wide = float(np.minimum(width, np.abs(v).max() * v.size + abs(budget)).max()) + 1e-9 * float(np.abs(v).max())
+        low, high = float(v.min()) - wide, float(v.max()) + wide
+        shift, w = 0.0, v
+        for _ in range(200):
+            low, high = (shift, high) if total > budget else (low, shift)
+            newton = shift - (total - budget) / slope if slope < 0 else math.nan
+            shift = newton if low < newton < high else 0.5 * (low + high)
+            w, slope = self._at(v, shift)
+            total = float(w.sum())
+            if abs(total - budget) <= _ROUNDING * abs(budget) or high - low <= 1e-16 * (abs(low) + abs(high)):
+                break
+        return w
+
+    def _at(self, v: np.ndarray, shift: float) -> tuple[np.ndarray, float]:
+        """argmin ½||w - v||² + λΣw under bounds and caps, and the slope of its sum in λ."""
+        a = v - shift
+        sign = np.where(self.lower > 0, 1.0, np.where((self.upper < 0) | (a < 0), -1.0, 1.0))
+        size = sign * a
+        top = np.where(sign > 0, self.upper, -self.lower)
+        floor = np.maximum(np.where(sign > 0, self.lower, -self.upper), 0.0)
+        theta = np.zeros(self.caps.size)
+        gross = self.by_group(np.clip(size, floor, top))
+        for g in np.flatnonzero(gross > self.caps):
+            mine = self.group == g
+            theta[g] = _threshold(size[mine], floor[mine], top[mine], float(gross[g] - self.caps[g]))
+        drawn = size - theta[self.group]
+        w = np.clip(drawn, floor, top)
+        free = (floor < drawn) & (drawn < top)
+        # under a cap that binds, the others of the group make up for what one loses
+        count, net = self.by_group(free), self.by_group(free * sign)
+        slope = np.where(theta > 0, net**2 / np.maximum(count, 1) - count, -count)
+        return sign * w, float(slope.sum())
+
+    def rows(self) -> tuple[np.ndarray, np.ndarray]:
+        """A, h with Aw >= h: all that Γ says about long positions, and bounds and budget for the others.
+
+        Where positions of a group may have both signs, its cap needs more rows.
+        """
+        n, capped = self.group.size, self.caps[self.group]
+        eye = np.eye(n)
+        tight = self.upper < np.minimum(capped, self.most if (self.lower >= 0).all() else math.inf)
+        low = np.isfinite(self.lower)
+        blocks, limits = [eye[low], -eye[tight]], [self.lower[low], -self.upper[tight]]
+        for sign, bound in ((1.0, self.least), (-1.0, self.most)):
+            if math.isfinite(bound):
+                blocks.append(np.full((1, n), sign))
+                limits.append(np.array([sign * bound]))
+        used = np.unique(self.group[np.isfinite(capped)])
+        side = np.where(self.upper <= 0, -1.0, 1.0)
+        blocks.append(-side * (self.group == used[:, None]))
+        limits.append(-self.caps[used])
+        return np.vstack(blocks), np.concatenate(limits)
+
+
+def _threshold(size: np.ndarray, floor: np.ndarray, top: np.ndarray, excess: float) -> float:
+    """θ with Σ clip(size - θ, floor, top) = the same at θ = 0, less the excess.
+
+    Each term falls by one for one from where it leaves its top to where it meets its floor.
+    """
+    start = np.maximum(size - top, 0.0)
+    end = np.maximum(size - floor, start)
+    at = np.concatenate([start, end])
+    order = np.argsort(at, kind="stable")
+    at = at[order]
+    slope = np.cumsum(np.where(order < start.size, 1.0, -1.0))
+    fallen = np.concatenate([[0.0], np.cumsum(slope[:-1] * np.diff(at))])
+    i = int(np.searchsorted(fallen, excess)) - 1
+    i = min(max(i, 0), at.size - 1)
+    return float(at[i] + (excess - fallen[i]) / slope[i]) if slope[i] > 0 else float(at[i])
+
+
+def _excess(value: np.ndarray, bound: np.ndarray) -> np.ndarray:
+    size = np.abs(bound)
+    excess: np.ndarray = (value - bound) / np.where((size > 0) & np.isfinite(size), size, 1.0)
+    return excess
+
+
+def _first(group: np.ndarray) -> np.ndarray:
+    """Where each run of equal numbers begins."""
+    return np.flatnonzero(np.diff(group, prepend=-2))

@@ -1,0 +1,248 @@
+"""Portfolios: a budget, bounds on every position and caps on groups of positions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from .._arrays import Array, like, to_host
+from .._validation import check_nonnegative, check_number
+from ._positions import Positions
+from ._quadratic import minimise_over_polytope
+from .balls import L1Ball, SubSimplex
+from .base import ConstraintSet, EmptySlice, _short, on_host
+from .elementwise import Box
+from .groups import GroupWise
+
+
+class Portfolio(ConstraintSet):
+    """argmin ||w - v|| over least <= Σ_i w_i <= most, lower <= w <= upper, Σ_{i in g} |w_i| <= cap_g.
+
+    With the multiplier λ of the budget and θ_g >= 0 of the caps, w_i is v_i - λ, drawn θ_g towards zero and clipped;
+    θ_g follows from λ by sorting, and Σ_i w_i falls with λ, piecewise linearly: λ is found by Newton's method.
+
+    Parameters
+    ----------
+    budget : float, pair of floats or None
+        Σ w exactly, or between two numbers (either may be infinite), or anything.
+    lower, upper : float or array of shape (d,)
+        Bounds of each position; a negative `lower` allows short ones. A position whose bounds exclude 0 is held.
+    groups : labels or index lists, optional
+        The group of each position, as for `GroupWise`.
+    caps : float or mapping from group to float, optional
+        Bounds of Σ|w_i| in each group; groups that a mapping leaves out are free.
+
+    Examples
+    --------
+    >>> import numpy as np, ellzero as ez
+    >>> gamma = ez.sets.Portfolio(budget=1.0, upper=0.5, groups=["a", "a", "b", "b"], caps=0.6)
+    >>> gamma.project(np.array([0.9, 0.5, 0.1, 0.0])).round(3)
+    array([0.5 , 0.1 , 0.25, 0.15])
+    """
+
+    def __init__(
+        self, budget: Any = 1.0, lower: Any = 0.0, upper: Any = math.inf, groups: Any = None, caps: Any = None
+    ) -> None:
+        self.least, self.most = read_budget(budget)
+        self.box = Box(lower, upper)
+        if (groups is None) != (caps is None):
+            raise ValueError("groups and caps belong together: give both, or neither")
+        self.groups = None if groups is None else GroupWise(L1Ball(0.0), groups)
+        self.names = [] if self.groups is None else self.groups.names
+        self.caps = np.append(_read_caps(caps, self.names), math.inf)
+        sizes = {s.n_features for s in (self.box, self.groups) if s is not None} - {None}
+        if len(sizes) > 1:
+            raise ValueError(f"lower, upper and groups must have the same length, got {sorted(sizes)}")  # type: ignore[type-var]
+        self.n_features = sizes.pop() if sizes else None
+        self.forced = self.box.forced
+        self.long_only = bool(np.all(np.asarray(self.box.lower) >= 0))
+        self.needs_entry = self.box.needs_entry or not self.least <= 0 <= self.most
+        self._known: dict[int, GroupWise] = {}
+        free = self.least == -math.inf and self.most == math.inf
+        self.closed_under_zeroing = self.box.closed_under_zeroing and (free or (self.long_only and self.least <= 0))
+
+    @property
+    def why(self) -> str:
+        """Why the set preserves supports, or does not."""
+        if self.closed_under_zeroing:
+            return "zeroing positions keeps every bound and cap, and never increases the sum of long positions"
+        if not self.box.closed_under_zeroing:
+            return self.box.why
+        return "zeroing positions changes their sum, and breaks the budget"
+
+    def _positions(self, index: np.ndarray) -> Positions:
+        lower, upper = (
+            b[index] if isinstance(b, np.ndarray) else np.full(index.size, b) for b in self.box._parameters()
+        )
+        group = np.full(index.size, -1) if self.groups is None else self.groups.group_of(index)
+        return Positions(lower, upper, group, self.caps, self.least, self.most)
+
+    def forced_among(self, n_features: int) -> np.ndarray:
+        """Coordinates that are nonzero in every member with this many coordinates."""
+        return self.box.forced_among(n_features)
+
+    def require_slice(self, support: Array | None) -> None:
+        """Raise EmptySlice if no member is zero outside the support."""
+        if support is not None:
+            self.box.require_slice(support)
+            self._require(self._positions(to_host(support)))
+
+    def _require(self, part: Positions) -> None:
+        least, most = part.reach()
+        room = 1e-12 * max(abs(b) for b in (self.least, self.most, 0.0) if math.isfinite(b))
+        if least > self.most + room or most < self.least - room:
+            between = "no members" if least > most else f"sums between {least:g} and {most:g}"
+            raise EmptySlice(
+                f"{self!r} has no member that is zero outside {part.group.size} given coordinates: bounds and caps "
+                f"leave {between} there; use a larger k, keep=, or looser bounds"
+            )
+
+    def project(self, v: Array, support: Array | None = None) -> Array:
+        values, index = on_host(v, support)
+        self.box.require_slice(index)
+        part = self._positions(index)
+        self._require(part)
+        return like(part.project(values.astype(float)), v)
+
+    project.__doc__ = ConstraintSet.project.__doc__
+
+    def violation(self, w: Array) -> float:
+        values, index = on_host(w, None)
+        return self._positions(index).violation(values.astype(float))
+
+    violation.__doc__ = ConstraintSet.violation.__doc__
+
+    def quadratic_minimum(self, G: np.ndarray, b: np.ndarray, support: np.ndarray) -> np.ndarray | None:
+        """argmin uᵀGu - 2bᵀu over the slice on the support; None where that cannot be done accurately."""
+        self.require_slice(support)
+        part = self._positions(support)
+        A, h = part.rows()
+        for _ in range(30):
+            u = minimise_over_polytope(G, b, A, h)
+            if u is None:
+                return None
+            # a cap on Σ|u_i| is one on every Σ±u_i: the rows that are broken are added
+            broken = np.flatnonzero(part.by_group(np.abs(u)) > self.caps * (1 + 1e-9) + 1e-300)
+            if not broken.size:
+                return u if part.violation(u) <= 1e-15 else part.project(u)
+            A = np.vstack([A, np.where(u < 0, 1.0, -1.0) * (part.group == broken[:, None])])
+            h = np.append(h, -self.caps[broken])
+        return None
+
+    def sparse_support(self, v: np.ndarray, k: int, keep: np.ndarray) -> np.ndarray:
+        """k coordinates on which there is a member near v: the largest entries alone may not reach the budget.
+
+        Under the caps alone the nearest sparse member of v - λ is known exactly; λ is chosen such that its sum,
+        after clipping, is the budget. Its coordinates are then taken one by one, and after them the largest, as
+        long as those that remain can still reach the budget.
+        """
+        d, keep = v.size, np.union1d(keep, self.forced_among(v.size)).astype(np.intp)
+        part, caps_alone = self._positions(np.arange(d)), self._caps_alone(d)
+
+        def near(shift: float) -> tuple[np.ndarray, float]:
+            found = caps_alone.sparse_maximum(v - shift, k, 1.0, keep)
+            assert found is not None and found[1] is not None
+            return found[1], float(np.clip(found[1], part.lower, part.upper).sum())
+
+        w, total = near(0.0)
+        wide = 2 * float(np.abs(v).max(initial=0.0)) + max(
+            1.0, *(abs(b) for b in (self.least, self.most) if b < math.inf)
+        )
+        shift, low, high = 0.0, -wide, wide
+        for _ in range(30):
+            if self.least <= total <= self.most:
+                break
+            low, high = (low, shift) if total < self.least else (shift, high)
+            shift = 0.5 * (low + high)
+            w, total = near(shift)
+        score = v - shift if self.long_only else np.abs(v - shift)
+        order = np.lexsort((-score, -np.abs(w)))
+        chosen = np.zeros(d, dtype=bool)
+        chosen[keep] = True
+        left = k - keep.size
+        for j in order[~chosen[order]]:
+            if left == 0:
+                break
+            chosen[j] = True
+            if part.most_with(chosen, left - 1) < self.least * (1 - 1e-12):
+                chosen[j] = False
+            else:
+                left -= 1
+        return np.flatnonzero(chosen)
+
+    def _caps_alone(self, d: int) -> GroupWise:
+        """The caps, and the bounds of positions that have none: a set whose nearest sparse members are known."""
+        if d not in self._known:
+            part, sets, places = self._positions(np.arange(d)), {}, {}
+            ball = SubSimplex if self.long_only else L1Ball
+            for g in np.unique(part.group):
+                places[g] = np.flatnonzero(part.group == g)
+                cap = min(float(self.caps[g]), self.most if self.long_only else math.inf)
+                lower, upper = np.minimum(part.lower, 0.0)[places[g]], np.maximum(part.upper, 0.0)[places[g]]
+                sets[g] = ball(cap) if self.caps[g] < math.inf else Box(lower, upper)
+            self._known = {d: GroupWise(sets, places)}
+        return self._known[d]
+
+    def shadow_prices(self, w: np.ndarray, c: np.ndarray) -> tuple[float, np.ndarray]:
+        """The multipliers λ of the budget and θ_{g(i)} of the caps at w, where c is the negative gradient.
+
+        Read off the positions strictly inside their bounds, where c_i = λ ± θ_g: without a cap that binds, θ_g = 0.
+        """
+        part = self._positions(np.arange(w.size))
+        inside = (w != 0) & (part.lower < w) & (w < part.upper)
+        gross, count = part.by_group(np.abs(w)), part.by_group(inside)
+        full = (gross >= self.caps * (1 - 1e-9)) & (self.caps < math.inf)
+        total, shift = float(w.sum()), 0.0
+        if min(total - self.least, self.most - total) <= 1e-9 * max(abs(total), 1e-300):
+            loose = inside & ~full[part.group]
+            if loose.any():
+                shift = float(c[loose].mean())
+            elif inside.any():
+                shift = float(c[inside].min())
+        level = part.by_group(np.where(inside, np.sign(w) * (c - shift), 0.0)) / np.maximum(count, 1)
+        return shift, np.where(full, np.maximum(level, 0.0), 0.0)[part.group]
+
+    def __repr__(self) -> str:
+        if self.least == self.most:
+            budget = f"{self.most:g}"
+        else:
+            budget = "None" if self.least == -math.inf and self.most == math.inf else f"({self.least:g}, {self.most:g})"
+        bounds = ", ".join(
+            f"{name}={value if isinstance(value, str) else _short(value)}"
+            for name, value in self.box._arguments().items()
+        )
+        capped = np.unique(self.caps[:-1][np.isfinite(self.caps[:-1])])
+        caps = (
+            f", {len(self.names)} groups capped at {' to '.join(f'{c:g}' for c in capped[[0, -1]][: capped.size])}"
+            if capped.size
+            else ""
+        )
+        return f"Portfolio(budget={budget}, {bounds}{caps})"
+
+
+def read_budget(budget: Any) -> tuple[float, float]:
+    """The smallest and the largest sum that a budget allows."""
+    if budget is None:
+        return -math.inf, math.inf
+    if isinstance(budget, Iterable) and not isinstance(budget, (str, bytes)):
+        pair = list(budget)
+        if len(pair) != 2:
+            raise ValueError(f"budget must be a number, a pair (least, most) or None, got {budget!r}")
+        least, most = (check_number(b, "budget") for b in pair)
+        if not least <= most or least == math.inf or most == -math.inf:
+            raise ValueError(f"budget must be a pair (least, most) with least <= most, got {budget!r}")
+        return least, most
+    number = check_number(budget, "budget", low=-math.inf, high=math.inf, open_low=True, open_high=True)
+    return number, number
+
+
+def _read_caps(caps: Any, names: list[Any]) -> np.ndarray:
+    if not isinstance(caps, Mapping):
+        return np.full(len(names), check_nonnegative(caps, "caps") if names else math.inf)
+    unknown = [name for name in caps if name not in names]
+    if unknown:
+        raise ValueError(f"caps names the group {unknown[0]!r}, which groups does not have; it has {names[:8]}")
+    return np.array([check_nonnegative(caps[name], f"caps[{name!r}]") if name in caps else math.inf for name in names])
