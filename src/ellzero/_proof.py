@@ -52,4 +52,4 @@ class Proof:
             return no_certificate(self.root, self.started)
         if result.fun < self.search.value:
             self.search.value, self.search.best = result.fun, self.root.local(result.x)
-        return conclude(self.root, self.search, CertificateStatus.BOUND, self.target, self.started)
+        return conclude(self.root, self.search, CertificateStatus.BOUND, self.started)

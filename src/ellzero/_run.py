@@ -199,6 +199,8 @@ class Run:
 
     def __exit__(self, *error: object) -> None:
         self._stack.close()
+        if isinstance(self.risk, LinearModel):
+            self.risk.design.forget()
 
     @property
     def seconds(self) -> float:

@@ -14,7 +14,7 @@ import numpy as np
 
 from .._arrays import to_host
 from ..risks import LeastSquares, Quadratic, Risk
-from ..risks._design import in_double, row_blocks
+from ..risks._design import Dense, Sparse, in_double, row_blocks
 from ..risks._linear import LinearModel
 
 EPS = float(np.finfo(np.float64).eps)
@@ -36,6 +36,8 @@ class QuadraticForm:
         |b_i| <= roots_i √(2·energy).
     rounding : float
         The relative error of a product with Q or with the data.
+    flat : float or None
+        The smallest eigenvalue where it is known beforehand: the ridge, if there are fewer samples than coordinates.
     """
 
     Q: np.ndarray
@@ -44,6 +46,7 @@ class QuadraticForm:
     roots: np.ndarray
     energy: float
     rounding: float
+    flat: float | None = None
 
     @classmethod
     def of(cls, risk: Risk, k: int) -> QuadraticForm | None:
@@ -68,11 +71,12 @@ class QuadraticForm:
         centre = float(share @ y) if risk.fit_intercept else 0.0
         target = share * (y - centre)
         b = np.zeros(d)
-        if hasattr(risk.design, "X") and not hasattr(risk.design.X, "tocsr"):
+        if isinstance(risk.design, Dense):
             for rows in row_blocks(risk.design.shape):
                 b += to_host(in_double(risk.design.X[rows, :])).T @ target[rows]
         else:
-            b += risk.design.T.X.astype(np.float64) @ target
+            assert isinstance(risk.design, Sparse)
+            b += risk.design.X.T.astype(np.float64) @ target
         energy = float(share @ (y * y)) if risk.fit_intercept else float(target @ y)
         if risk.fit_intercept:
             gram = gram - np.outer(mean, mean)
@@ -82,11 +86,13 @@ class QuadraticForm:
         Q[np.diag_indices(d)] += risk.ridge * (1 - 4 * EPS) - 2 * rounding * min(k, d) * squares
         c = float(target @ (y - centre))
         roots = np.sqrt(np.maximum(2 * squares + risk.ridge, 0.0))
-        return cls(Q, 2.0 * b, c - rounding * energy, roots, energy, rounding)
+        flat = risk.ridge if n < d else None
+        return cls(Q, 2.0 * b, c - rounding * energy, roots, energy, rounding, flat)
 
     def restrict(self, index: np.ndarray) -> QuadraticForm:
         """The function of these coordinates alone, the others zero."""
         part = copy.copy(self)
+        part.flat = None
         part.Q, part.b, part.roots = self.Q[np.ix_(index, index)], self.b[index], self.roots[index]
         return part
 
@@ -117,10 +123,10 @@ def smallest_eigenvalue(form: QuadraticForm, scaled: bool) -> np.ndarray:
     """The largest multiple δ of 1, or of the diagonal of Q if scaled, that can be split off: one eigenvalue."""
     d = form.b.size
     unit = np.diag(form.Q).copy() if scaled else np.ones(d)
-    if not (unit > 0).all():
+    if not (unit > 0).all() or (form.flat is not None and (scaled or not form.flat)):
         return np.zeros(d)
     root = np.sqrt(unit)
-    low = float(np.linalg.eigvalsh(form.Q / root / root[:, None])[0])
+    low = form.flat or float(np.linalg.eigvalsh(form.Q / root / root[:, None])[0])
     for margin in (1e-12, 1e-10, 1e-8):
         delta = (low - margin * max(abs(low), d * EPS)) * unit - 4 * (d + 8) * EPS * np.abs(np.diag(form.Q))
         if (delta > 0).all() and is_positive(form, delta):

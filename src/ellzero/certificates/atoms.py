@@ -16,8 +16,9 @@ import time
 
 import numpy as np
 
-from ..sets import ConstraintSet, EmptySlice
+from ..sets import ConstraintSet
 from ..sets._slices import restrict
+from ..theory.extents import largest_norm
 from ._form import EPS
 from ._parts import FormPart, SmoothPart
 from .separable import Relaxed
@@ -40,41 +41,64 @@ class Atoms:
         self.mu = part.mu if gamma.has_sparse_maximum(1.0) else 0.0
         self.n_products, self._size = 0, 1.0  # the size of a typical maximiser, for a good τ
         self.deadline = math.inf
+        self.reach = math.inf  # of ||w|| in Γ
+        if self.mu == 0:
+            reach = largest_norm(gamma, k, part.d)
+            self.reach = math.inf if reach is None else reach
+        self._last: tuple[np.ndarray, ConstraintSet, np.ndarray] | None = None
 
     def maximum(self, z: np.ndarray, error: float, kept: np.ndarray, out: np.ndarray) -> tuple[float, np.ndarray]:
         """An upper bound of h*(z') for every z' within `error` of z, and the maximiser.
 
-        For any 0 < τ < 1, h*(z') is at most its value at z with (1-τ)μ in place of μ, plus error²/(2τμ).
+        For any 0 < τ < 1, h*(z') is at most its value at z with (1-τ)μ in place of μ, plus error²/(2τμ); where μ = 0,
+        error times the largest norm in Γ is added.
         """
-        index = np.flatnonzero(~out)
-        z, keep = z[index], np.searchsorted(index, kept)
-        gamma = self.gamma if index.size == out.size else restrict(self.gamma, index)
-        if gamma is None:
-            raise EmptySlice(f"{self.gamma!r} has no slices that could be described")
+        gamma, index = self._slice(out)
+        values, keep = z[index], np.searchsorted(index, kept)
+        if gamma is self.gamma and index.size < z.size:  # no set of its own describes the slice
+            values, keep, index = np.where(out, 0.0, z) if gamma.closed_under_zeroing else z, kept, np.arange(z.size)
         mu, more, tau = self.mu, 0.0, 0.0
         if mu > 0 and error:
             tau = min(0.5, error / (mu * self._size))
             more = error * error / (2 * mu * tau)
-        found = gamma.sparse_maximum(z, self.k, mu * (1 - tau), keep)
+        elif error:
+            more = error * self.reach
+        found = gamma.sparse_maximum(values, self.k, mu * (1 - tau), keep)
         assert found is not None
         value, w = found
         if w is None:
             return math.inf, np.zeros(out.size)
-        if mu > 0:
-            self._size = float(np.linalg.norm(w)) or self._size
-        elif error:
-            far = [gamma.sparse_maximum(np.full(z.size, s), self.k, 0.0) for s in (1.0, -1.0)]
-            more = error * sum(abs(v[0]) for v in far if v is not None)  # Σ|w_i| bounds ||w||
+        self._size = float(np.linalg.norm(w)) or self._size
         # the maximum is computed from its maximiser: rounding of a sum of k terms, and of projections to 1e-12
-        slack = (1e-12 + 8 * (self.k + 8) * EPS) * float(np.abs(z) @ np.abs(w))
+        slack = (1e-12 + 8 * (self.k + 8) * EPS) * float(np.abs(values) @ np.abs(w))
         full = np.zeros(out.size)
         full[index] = w
+        if gamma.closed_under_zeroing:
+            full[out] = 0.0
         return value + more + slack, full
 
+    def _slice(self, out: np.ndarray) -> tuple[ConstraintSet, np.ndarray]:
+        """Γ without the coordinates that are out, and the others; Γ itself where its slices are not known as sets."""
+        if self._last is None or not np.array_equal(self._last[0], out):
+            index = np.flatnonzero(~out)
+            gamma = self.gamma if index.size == out.size else restrict(self.gamma, index)
+            self._last = out.copy(), self.gamma if gamma is None else gamma, index
+        return self._last[1:]
+
     def solve(
-        self, kept: np.ndarray, out: np.ndarray, warm: object, cutoff: float, max_iter: int = 200, tol: float = 1e-7
+        self,
+        kept: np.ndarray,
+        out: np.ndarray,
+        warm: object,
+        cutoff: float,
+        max_iter: int = 200,
+        tol: float = 1e-7,
+        rough: float = 0.0,
     ) -> Relaxed:
-        """Add atoms until the bound exceeds the cutoff, or meets the value of the relaxation up to tol."""
+        """Add atoms until the bound exceeds the cutoff, or meets the value of the relaxation up to tol.
+
+        Where that value shows that the cutoff cannot be reached, a rest of `rough` times the distance to it is left.
+        """
         part, d = self.part, self.part.d
         atoms = np.array([a for a in np.atleast_2d(warm) if self._fits(a, kept, out)]).reshape(-1, d)  # type: ignore[call-overload]
         if not len(atoms):
@@ -97,7 +121,8 @@ class Atoms:
                 inside[kept] = 1.0
                 best = Relaxed(bound, v, inside, None, dual=(look.value, look.z, look.error))
             level = look.f + float(weights @ h)
-            if best.bound >= cutoff or level - best.bound <= tol * max(abs(level), 1e-300):
+            rest = max(tol * max(abs(level), 1e-300), rough * (cutoff - level))
+            if best.bound >= cutoff or level - best.bound <= rest:
                 break
             if not math.isfinite(value) or time.perf_counter() > self.deadline:
                 break
@@ -174,7 +199,7 @@ def simplex_minimum(G: np.ndarray, c: np.ndarray, start: np.ndarray) -> np.ndarr
             try:
                 target = np.linalg.solve(K, np.append(-c[inside], 1.0))[:-1]
             except np.linalg.LinAlgError:
-                return x / x.sum()
+                return np.asarray(x / x.sum())
             if (target >= 0).all():
                 x[:] = 0.0
                 x[inside] = target
@@ -189,4 +214,4 @@ def simplex_minimum(G: np.ndarray, c: np.ndarray, start: np.ndarray) -> np.ndarr
             active = x > 0
             if not active.any():
                 return start
-    return x / x.sum()
+    return np.asarray(x / x.sum())

@@ -61,10 +61,10 @@ class Search:
         The best known value of R.
     supports : Supports
         What is known of single supports: the best point on one, and a bound of it.
-    tolerance : float
-        Parts whose bound is within tolerance·scale of the best known value are done.
-    scale : float
-        What gaps are relative to when R itself is next to nothing.
+    allowance : float
+        Parts whose bound is within this of the best known value are done.
+    floor : float
+        A lower bound known from elsewhere.
     """
 
     def __init__(
@@ -74,35 +74,31 @@ class Search:
         start: np.ndarray,
         value: float,
         supports: Supports,
-        tolerance: float,
+        allowance: float,
         floor: float,
-        scale: float,
         deadline: float = math.inf,
     ) -> None:
-        self.relaxation, self.supports, self.tolerance = relaxation, supports, tolerance
-        self.value, self.best, self.scale = value, start, scale
+        self.relaxation, self.supports, self.allowance = relaxation, supports, allowance
+        self.value, self.best = value, start
         self.started, self.deadline = time.perf_counter(), deadline
         self.nodes = 0
         self.history: list[Progress] = []
         self.closed = math.inf  # the lowest bound among parts that are done
-        self.floor = floor  # a bound known from elsewhere
+        self.floor = floor
         self.tried: set[bytes] = set()
         d = start.size
         self.out = np.zeros(d, dtype=bool)  # proved out, whatever is in
         self.kept = np.asarray(kept, dtype=np.intp)
         self.given = self.kept
-        warm: object = start if isinstance(relaxation, Separable) else self._atoms(start)
-        self.root = relaxation.solve(self.kept, self.out, warm, self.cutoff)
+        warm = start if isinstance(relaxation, Separable) else start[None, :]
+        self.root = relaxation.solve(self.kept, self.out, warm, self.cutoff, 300)
         self.heap = [Node(max(self.root.bound, floor), 0, self.kept, self.out, self.root)]
         self.record()
 
-    def _atoms(self, start: np.ndarray) -> np.ndarray:
-        return start[None, :]
-
     @property
     def cutoff(self) -> float:
-        """Parts above this hold nothing that is better by more than the tolerance."""
-        return self.value - self.tolerance * max(abs(self.value), self.scale)
+        """Parts above this hold nothing that is better by more than the allowance."""
+        return self.value - self.allowance
 
     @property
     def bound(self) -> float:
@@ -111,7 +107,7 @@ class Search:
 
     @property
     def done(self) -> bool:
-        """Whether the bound has met the best known value, up to the tolerance."""
+        """Whether the bound has met the best known value, up to the allowance."""
         return not self.heap or self.bound >= self.cutoff
 
     def record(self) -> None:
@@ -162,7 +158,7 @@ class Search:
     def _bound(self, node: Node, kept: np.ndarray, out: np.ndarray) -> Node | None:
         """The child with these decisions; None if it holds nothing better."""
         try:
-            relaxed = self.relaxation.solve(kept, out, node.relaxed.warm, self.cutoff)
+            relaxed = self.relaxation.solve(kept, out, node.relaxed.warm, self.cutoff, rough=0.1)
         except EmptySlice:
             return None
         bound = max(node.bound, relaxed.bound)

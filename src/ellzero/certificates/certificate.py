@@ -25,6 +25,7 @@ class CertificateStatus(Enum):
     TARGET = "the target gap is proved"
     BOUND = "a lower bound from one relaxation, without branching; time_limit or target_gap makes it branch"
     TIME_LIMIT = "the time limit came before the target gap; more time raises the bound"
+    EXHAUSTED = "every support was decided, but the bounds of some are not tight enough for the target gap"
     INTERRUPTED = "interrupted; the bound holds as far as the search came"
     NO_BOUND = "no useful bound is known for this problem"
 
@@ -129,7 +130,8 @@ def certify(
     time_limit : float, optional
         Seconds. Without this and target_gap, one relaxation and no branching.
     target_gap : float, optional
-        Stop as soon as this relative gap is proved; 1e-6 ("optimal") if only a time limit is given.
+        Stop as soon as this relative gap is proved. If only a time limit is given, go on to the proof of optimality:
+        a gap of 1e-6 of R(x), or of R(0) - R(x) if that is less.
     callback : callable, optional
         ``callback(progress)`` about ten times a second while branching; raise StopIteration to stop.
 
@@ -153,7 +155,7 @@ def certify(
     if not isinstance(result, Result):
         raise TypeError(f"result must be what ellzero.minimize returned for the risk, got {result!r}")
     limit = math.inf if time_limit is None else check_positive(time_limit, "time_limit")
-    target = 1e-6 if target_gap is None else check_nonnegative(target_gap, "target_gap")
+    target = None if target_gap is None else check_nonnegative(target_gap, "target_gap")
     branch = time_limit is not None or target_gap is not None
     started = time.perf_counter()
     root = Root(risk, result, started + limit)
@@ -163,7 +165,7 @@ def certify(
     status = CertificateStatus.BOUND
     if branch and not search.done:
         status = run(search, callback)
-    return conclude(root, search, status, target if branch else 0.0, started)
+    return conclude(root, search, status, started)
 
 
 def run(search: Search, callback: Callable[[Progress], Any] | None) -> CertificateStatus:
@@ -177,17 +179,19 @@ def run(search: Search, callback: Callable[[Progress], Any] | None) -> Certifica
         search.run(watch=watch)
     except (KeyboardInterrupt, StopIteration):
         return CertificateStatus.INTERRUPTED
-    return CertificateStatus.TARGET if search.done else CertificateStatus.TIME_LIMIT
+    if search.bound >= search.cutoff:
+        return CertificateStatus.TARGET
+    return CertificateStatus.TIME_LIMIT if search.heap else CertificateStatus.EXHAUSTED
 
 
-def conclude(root: Root, search: Search, status: CertificateStatus, target: float, started: float) -> Certificate:
+def conclude(root: Root, search: Search, status: CertificateStatus, started: float) -> Certificate:
     """What the search has proved, as a certificate of the result."""
     bound, fun = search.bound, root.result.fun
     gap = max(0.0, fun - bound)
     relative = gap / abs(fun) if fun else (0.0 if gap == 0 else math.inf)
-    if relative <= 1.1e-6 or (search.done and target <= 1e-6 and status is CertificateStatus.TARGET):
-        status = CertificateStatus.OPTIMAL if search.value >= fun - 1.1e-6 * max(abs(fun), search.scale) else status
-    elif status is CertificateStatus.BOUND and relative <= target:
+    if gap <= 1.01 * root.allowance(None):
+        status = CertificateStatus.OPTIMAL
+    elif status is CertificateStatus.BOUND and gap <= search.allowance:
         status = CertificateStatus.TARGET
     explained = root.at_zero - fun
     proved_in, proved_out = root.proved(search)

@@ -36,13 +36,13 @@ def solve_exactly(
 
     started = time.perf_counter()
     limit = math.inf if time_limit is None else check_positive(time_limit, "time_limit")
-    target = 1e-6 if target_gap is None else check_nonnegative(target_gap, "target_gap")
+    target = None if target_gap is None else check_nonnegative(target_gap, "target_gap")
     result = minimize(risk, k, constraint, time_limit=time_limit, **options)
     root = Root(risk, result, started + limit)
     if root.refused:
         raise ValueError(f'method="exact" has no bound to work with here: {root.refused}. method="auto" does not prove')
     search = root.search(target)
-    watcher = _Watcher(root, search, callback, verbose, target, started)
+    watcher = _Watcher(root, search, callback, verbose, started)
     status = CertificateStatus.TARGET if search.done else run(search, watcher)
     final = watcher.result(status, final=True)
     verify(final)
@@ -54,9 +54,9 @@ def solve_exactly(
 class _Watcher:
     """What callbacks and screens are told about the search, at most ten times a second."""
 
-    def __init__(self, root: Root, search: Search, callback: Any, verbose: int, target: float, started: float) -> None:
+    def __init__(self, root: Root, search: Search, callback: Any, verbose: int, started: float) -> None:
         self.root, self.search, self.callback, self.verbose = root, search, callback, verbose
-        self.target, self.started, self.told = target, started, -math.inf
+        self.started, self.told = started, -math.inf
         self.first = root.result
         if verbose:
             print(f"{'nodes':>9}  {'incumbent':>14}  {'bound':>14}  {'gap':>9}  {'seconds':>8}")
@@ -89,7 +89,7 @@ class _Watcher:
         if better.fun < self.first.fun:
             better.stationarity = math.nan  # a new point, of which no method is the fixed one
         before, root.result = root.result, better
-        certificate: Certificate = conclude(root, search, status, self.target, self.started)
+        certificate: Certificate = conclude(root, search, status, self.started)
         root.result = before
         better.certificate = certificate
         better.status = _STATUS[certificate.status] if final else Status.RUNNING
@@ -102,5 +102,6 @@ _STATUS = {
     CertificateStatus.TARGET: Status.TARGET_GAP,
     CertificateStatus.BOUND: Status.TARGET_GAP,
     CertificateStatus.TIME_LIMIT: Status.TIME_LIMIT,
+    CertificateStatus.EXHAUSTED: Status.SETTLED,
     CertificateStatus.INTERRUPTED: Status.INTERRUPTED,
 }

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import to_host
+from .._arrays import finfo_eps, to_host
 from ..finish import refit
 from ..result import Result
 from ..risks import BlackBox, Risk
@@ -16,11 +16,13 @@ from ..risks._linear import LinearModel
 from ..sets import ConstraintSet, EmptySlice
 from ..sets._slices import enclosing, intervals
 from ..theory.extents import largest_norm
-from ._form import QuadraticForm, smallest_eigenvalue
+from ._form import QuadraticForm, improve_split, smallest_eigenvalue
 from ._parts import FormPart, ModelPart, PlainPart, SmoothPart
 from .atoms import Atoms
 from .branch_and_bound import Relaxation, Search, screen
 from .separable import Separable
+
+_LARGEST_SPLIT = 300  # coordinates; a split takes some inverses of such a matrix
 
 
 def no_bound(risk: Risk) -> float:
@@ -42,6 +44,7 @@ class Root:
         self.kept = self.problem.kept
         self.how = self.advice = self.refused = ""
         self.at_zero = math.nan
+        self.fixed_in = self.fixed_out = np.empty(0, dtype=np.intp)
         self.larger = False  # whether Γ was replaced by a larger set
         if isinstance(risk, BlackBox):
             self.refused = "a black box has no gradients, and without convexity no value bounds another"
@@ -77,7 +80,7 @@ class Root:
         best, chosen = -math.inf, candidates[0]
         for delta in candidates:
             relaxation.use(delta)
-            bound = relaxation.solve(self.kept, out, self.x, self.result.fun).bound
+            bound = relaxation.solve(self.kept, out, self.x, self.result.fun, 300).bound
             if bound > best:
                 best, chosen = bound, delta
         relaxation.use(chosen)
@@ -124,25 +127,37 @@ class Root:
             self.advice += "; Γ itself has no known sparse maximum, so a larger set stands in for it"
         return relaxation
 
-    def search(self, tolerance: float) -> Search:
+    def allowance(self, target: float | None) -> float:
+        """The gap that is left open: relative to R or, for a proof of optimality, to what x explains if less."""
+        fun = abs(self.result.fun)
+        if target is not None:
+            return target * fun
+        explained = self.at_zero - self.result.fun
+        return max(1e-6 * (min(fun, explained) if explained > 0 else fun), 1e-10 * abs(self.at_zero))
+
+    def search(self, target: float | None) -> Search:
         """The search, with its root relaxed, screened and shrunk."""
         assert self.relaxation is not None
         floor = max(no_bound(self.risk), -math.inf)
-        scale = 1e-9 * abs(self.at_zero) if math.isfinite(self.at_zero) else 0.0
+        allowance = self.allowance(target)
 
         def begin() -> Search:
+            relaxation = self.relaxation
+            assert relaxation is not None
             kept = np.searchsorted(self.index, self.kept)
             return Search(
-                self.relaxation, kept, self.x[self.index], self.result.fun, self, tolerance, floor, scale,
+                relaxation, kept, self.x[self.index], self.result.fun, self, allowance, floor,
                 self.deadline,
             )  # fmt: skip
 
         search = begin()
-        self.fixed_in, self.fixed_out = self._decide(search, search.value)
         while isinstance(self.relaxation, Separable) and not search.done:
+            if self._resplit(search):
+                search = begin()
+                continue
+            self._note(search)
             _, out = screen(search.root, search.kept, search.out, self.k, search.cutoff)
-            support = np.isin(self.index, np.flatnonzero(self.x))
-            out &= ~support  # the incumbent stays, as the start of everything
+            out &= ~np.isin(self.index, np.flatnonzero(self.x))  # the incumbent stays, as the start of everything
             if out.sum() < 0.2 * self.index.size or time.perf_counter() > self.deadline:
                 break
             self.index = self.index[~out]
@@ -150,6 +165,7 @@ class Root:
             self._sharpen()
             floor = max(floor, search.bound)
             search = begin()
+        self._note(search)
         node = search.heap[0]
         if isinstance(self.relaxation, Separable):
             node.kept, node.out = screen(search.root, node.kept, node.out, self.k, search.cutoff)
@@ -157,6 +173,36 @@ class Root:
             node.kept, node.out = np.append(node.kept, self.fixed_in), node.out.copy()
             node.out[self.fixed_out] = True
         return search
+
+    def _resplit(self, search: Search) -> bool:
+        """Whether another diagonal, weighed by where the relaxation is loose, cuts the gap by a tenth at least."""
+        relaxation, root = self.relaxation, search.root
+        assert isinstance(relaxation, Separable)
+        if self.index.size > _LARGEST_SPLIT or time.perf_counter() > self.deadline:
+            return False
+        before = relaxation.delta
+        share = np.clip(root.share, 1e-6, 1.0)
+        aim = improve_split(relaxation.form, before, root.w**2 * (1 / share - 1))
+        for mix in (1.0, 0.5, 0.25):  # feasible as well: the feasible δ are a convex set
+            relaxation.use(before + mix * (aim - before))
+            again = relaxation.solve(search.kept, search.out, root.w, search.cutoff)
+            if search.cutoff - again.bound < 0.9 * (search.cutoff - root.bound):
+                return True
+        relaxation.use(before)
+        return False
+
+    def _note(self, search: Search) -> None:
+        """Keep what is proved about coordinates, in the user's numbering."""
+        inside, outside = self._decide(search, search.value + self._doubt(search.value))
+        self.fixed_in = np.union1d(self.fixed_in, self.index[inside])
+        self.fixed_out = np.union1d(self.fixed_out, self.index[outside])
+
+    def _doubt(self, value: float) -> float:
+        """How far R, computed in the data's precision, may be from the true one."""
+        eps, size = finfo_eps(self.risk.zero), math.sqrt(abs(self.at_zero))
+        return eps * ((self.risk.n_terms + 16) * abs(value) + 4 * (self.k + 8) * size * math.sqrt(abs(value))) + (
+            (self.k + 8) * eps * size
+        ) ** 2
 
     def _sharpen(self) -> None:
         """More can be split off a smaller matrix."""

@@ -18,9 +18,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
-from scipy.optimize import brentq
 
 from ._form import EPS, QuadraticForm
 
@@ -53,6 +53,16 @@ class Relaxed:
     dual: tuple[float, np.ndarray, float] | None = None
 
 
+@dataclass
+class _Point:
+    """A point of the maximisation: w, z = b - (Q - diag(δ))w, its bound and the gains."""
+
+    w: np.ndarray
+    z: np.ndarray
+    bound: float
+    gains: np.ndarray
+
+
 class Separable:
     """The relaxation for lower <= w <= upper, both possibly infinite.
 
@@ -69,9 +79,13 @@ class Separable:
         self.form, self.k, self.lower, self.upper = form, k, lower, upper
         self.unbounded = bool(np.isinf(lower).all() and np.isinf(upper).all())
         self.diagonal = np.diag(form.Q).copy()
-        self.steepest = float(np.linalg.eigvalsh(form.Q)[-1]) * (1 + 1e-9)
         self.n_products = 0
         self.use(delta)
+
+    @cached_property
+    def steepest(self) -> float:
+        """The largest eigenvalue of Q: an accelerated proximal step needs it, Newton's method does not."""
+        return float(np.linalg.eigvalsh(self.form.Q)[-1]) * (1 + 1e-9)
 
     def use(self, delta: np.ndarray) -> None:
         """Split off this diagonal from now on."""
@@ -86,9 +100,9 @@ class Separable:
 
     def _gains(self, z: np.ndarray) -> np.ndarray:
         if self.unbounded:
-            return z * z / (2 * self.delta)
+            return np.asarray(z * z / (2 * self.delta))
         w = np.clip(z / self.delta, self.lower, self.upper)
-        return w * (z - 0.5 * self.delta * w)  # type: ignore[no-any-return]
+        return np.asarray(w * (z - 0.5 * self.delta * w))
 
     def _bound(self, w: np.ndarray, z: np.ndarray, kept: np.ndarray, out: np.ndarray) -> tuple[float, np.ndarray]:
         """B(w) less its rounding, and the gains."""
@@ -122,11 +136,18 @@ class Separable:
         self.n_products += 1
         active = np.flatnonzero(w)
         if 2 * active.size > w.size:
-            return self.form.b - self.form.Q @ w + self.delta * w
-        return self.form.b - w[active] @ self.form.Q[active] + self.delta * w  # type: ignore[no-any-return]
+            return np.asarray(self.form.b - self.form.Q @ w + self.delta * w)
+        return np.asarray(self.form.b - w[active] @ self.form.Q[active] + self.delta * w)
 
     def solve(
-        self, kept: np.ndarray, out: np.ndarray, warm: object, cutoff: float, max_iter: int = 60, tol: float = 1e-7
+        self,
+        kept: np.ndarray,
+        out: np.ndarray,
+        warm: object,
+        cutoff: float,
+        max_iter: int = 60,
+        tol: float = 1e-7,
+        rough: float = 0.0,
     ) -> Relaxed:
         """Maximise B over v, until it exceeds the cutoff or rises no more.
 
@@ -138,55 +159,69 @@ class Separable:
             Coordinates that are out.
         warm : array of shape (d,)
             Where to start.
+        rough : float
+            Newton's method is not stopped early: its last steps are its best.
         """
         w = np.array(warm, dtype=float)
         w[out] = 0.0
-        z = self._look(w)
-        bound, gains = self._bound(w, z, kept, out)
-        spare, newton, failures, short, momentum = self.k - kept.size, True, 0, 0, 1.0
-        before = w  # the last proximal point, for the momentum
-        best = (bound, w, z, gains)
-        for _ in range(max_iter):
-            if best[0] >= cutoff:
-                break
-            ahead = self._newton(w, z, kept, out, spare) if newton else None
-            if ahead is None:
-                point, _, _ = self._proximal(w, z, self.steepest, kept, out, spare)
-                later = (1 + math.sqrt(1 + 4 * momentum * momentum)) / 2
-                ahead, before = point + (momentum - 1) / later * (point - before), point
-                momentum, short, newton = later, short + 1, False
-            z_ahead = self._look(ahead)
-            bound, gains = self._bound(ahead, z_ahead, kept, out)
-            if newton:
-                rise = bound - best[0]
-                if rise < 0 and -rise > 1e-10 * abs(best[0]):  # B is concave: some shorter step may raise it
-                    size = 0.5
-                    while size > 1e-3:
-                        w_part, z_part = w + size * (ahead - w), z + size * (z_ahead - z)
-                        bound, gains = self._bound(w_part, z_part, kept, out)
-                        if bound > best[0]:
-                            ahead, z_ahead, rise = w_part, z_part, bound - best[0]
-                            break
-                        size *= 0.4
-                    else:
-                        newton, failures, short, momentum, before = False, failures + 1, 0, 1.0, best[1]
-                        if failures > 5:
-                            break
-                        w, z = best[1], best[2]
-                        continue
-                if bound > best[0]:
-                    best = (bound, ahead, z_ahead, gains)
-                w, z = ahead, z_ahead
-                if rise < tol * max(abs(best[0]), 1e-300):
+        spare = self.k - kept.size
+        best = here = self._at(w, kept, out)
+        failures, metric = 0, 1.0
+        while best.bound < cutoff and max_iter > 0:
+            ahead = self._newton(here, metric, kept, out, spare)
+            max_iter -= 1
+            rise = -math.inf
+            if ahead is not None:
+                there = self._at(ahead, kept, out)
+                if there.bound < best.bound and here is best:
+                    there = self._shorter(best, there, kept, out)
+                rise = there.bound - best.bound
+                if rise > 0:
+                    here = best = there
+                if abs(rise) <= tol * abs(best.bound):
                     break
-            else:
-                w, z = ahead, z_ahead
-                if bound > best[0]:
-                    best = (bound, w, z, gains)
-                if short >= 10 * (1 + failures):
-                    newton, (_, w, z, _) = True, best
-        bound, w, z, gains = best
-        return Relaxed(bound, w, self._share(w, z, kept), gains, w)
+            if rise > 0:
+                metric = 1.0
+            elif here is best and metric < 60:
+                metric *= 8.0  # the same point, seen by shorter proximal steps
+            else:  # longer ways lead through points of lower bounds
+                failures, metric = failures + 1, 1.0
+                if failures > 8:
+                    break
+                steps = min(max_iter, 5 * failures)
+                here, top = self._descend(here, kept, out, spare, steps)
+                max_iter -= steps
+                best = top if top.bound > best.bound else best
+        return Relaxed(best.bound, best.w, self._share(best.w, best.z, kept), best.gains, best.w)
+
+    def _at(self, w: np.ndarray, kept: np.ndarray, out: np.ndarray, z: np.ndarray | None = None) -> _Point:
+        z = self._look(w) if z is None else z
+        return _Point(w, z, *self._bound(w, z, kept, out))
+
+    def _shorter(self, here: _Point, there: _Point, kept: np.ndarray, out: np.ndarray) -> _Point:
+        """The first point on the way there that is better than here: B is concave; there, if none is."""
+        size = 0.5
+        while size > 1e-3:
+            between = self._at(here.w + size * (there.w - here.w), kept, out, here.z + size * (there.z - here.z))
+            if between.bound > here.bound:
+                return between
+            size *= 0.4
+        return there
+
+    def _descend(
+        self, here: _Point, kept: np.ndarray, out: np.ndarray, spare: int, steps: int
+    ) -> tuple[_Point, _Point]:
+        """Accelerated proximal steps on the relaxation: the last point, and that of the highest bound."""
+        momentum, before, top = 1.0, here.w, here
+        for _ in range(steps):
+            point, _, _ = self._proximal(here.w, here.z, self.steepest, kept, out, spare)
+            if float((here.w - point) @ (point - before)) > 0:
+                momentum = 1.0  # O'Donoghue & Candès: start again when the momentum points uphill
+            later = (1 + math.sqrt(1 + 4 * momentum * momentum)) / 2
+            ahead = point + (momentum - 1) / later * (point - before)
+            here, before, momentum = self._at(ahead, kept, out), point, later
+            top = here if here.bound > top.bound else top
+        return here, top
 
     def _share(self, w: np.ndarray, z: np.ndarray, kept: np.ndarray) -> np.ndarray:
         """s_i = w_i divided by where the gain is attained."""
@@ -195,7 +230,7 @@ class Separable:
         np.divide(w, whole, out=share, where=whole != 0)
         share = np.clip(share, 0.0, 1.0)
         share[kept] = 1.0
-        return share
+        return np.asarray(share)
 
     def _proximal(
         self, w: np.ndarray, z: np.ndarray, steep: np.ndarray | float, kept: np.ndarray, out: np.ndarray, spare: int
@@ -220,9 +255,10 @@ class Separable:
         x[tied] = s[tied] * np.sign(u[tied]) * np.minimum(level / self.root[tied], reach[tied])
         return x, s, level
 
-    def _newton(self, w: np.ndarray, z: np.ndarray, kept: np.ndarray, out: np.ndarray, spare: int) -> np.ndarray | None:
+    def _newton(self, here: _Point, metric: float, kept: np.ndarray, out: np.ndarray, spare: int) -> np.ndarray | None:
         """The solution of the linear system for the kinds of coordinates that a proximal step finds."""
-        x, s, t = self._proximal(w, z, self.diagonal, kept, out, spare)
+        w = here.w
+        x, s, t = self._proximal(w, here.z, metric * self.diagonal, kept, out, spare)
         tied = (s > 0) & (s < 1)
         at_bound = (s == 1) & ((x == self.lower) | (x == self.upper)) if not self.unbounded else np.zeros(w.size, bool)
         whole = np.flatnonzero((s == 1) & ~at_bound)
@@ -283,7 +319,9 @@ def _level(
     def shares(t: float) -> np.ndarray:
         whole = np.minimum(t / root, reach)
         z = np.where(t <= root * reach, root * t, 0.5 * (t * t / reach + root * root * reach))
-        return np.clip((size - z / steep) / whole, 0.0, 1.0)
+        return np.asarray(np.clip((size - z / steep) / whole, 0.0, 1.0))
+
+    from scipy.optimize import brentq  # here, because importing it takes longer than most certificates
 
     # s_i = 0 once z_i(t) >= steep·size; both forms of z_i(t) are at least root_i·t
     high = float(np.max(steep * size / root)) * (1 + 1e-12)

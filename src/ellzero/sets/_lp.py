@@ -41,8 +41,8 @@ def project_lp(v: Array, p: float, radius: Any) -> Array:
     # norm is at most 1 for p >= 2 and at most m^(1/p) below.
     conjugate = p / (p - 1)
     excess = row_norm(a, p) - 1
-    high = xp.log(xp.maximum(row_norm(a, conjugate), 1e-300 + zero))
-    low = xp.log(xp.maximum(excess / (1 if p >= 2 else v.shape[-1] ** (1 / p)), 1e-300 + zero)) - 1
+    high = xp.log(_nonzero(row_norm(a, conjugate)))
+    low = xp.log(_nonzero(excess / (1 if p >= 2 else v.shape[-1] ** (1 / p)))) - 1
     eps = finfo_eps(v)
     s = 0.5 * (low + high)
     for _ in range(200):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +23,8 @@ def restrict(gamma: ConstraintSet, index: np.ndarray) -> ConstraintSet | None:
     Raises EmptySlice if there is no such member.
     """
     gamma.require_slice(index)
+    if not _ours(gamma):
+        return None
     match gamma:
         case Everywhere() | NonNegative() | LinfBall() | L1Ball() | L2Ball() | LpBall() | SubSimplex() | Simplex():
             return gamma
@@ -55,8 +58,15 @@ def restrict(gamma: ConstraintSet, index: np.ndarray) -> ConstraintSet | None:
     return None
 
 
+def _ours(gamma: ConstraintSet) -> bool:
+    """Whether the class is this library's: one of the users' own may inherit from it and be another set."""
+    return type(gamma).__module__.startswith("ellzero.sets.")
+
+
 def intervals(gamma: ConstraintSet, d: int) -> tuple[np.ndarray, np.ndarray] | None:
     """lower, upper of shape (d,) if Γ = {w : lower <= w <= upper}; None if it is more than that."""
+    if not _ours(gamma):
+        return None
     match gamma:
         case Everywhere():
             return np.full(d, -math.inf), np.full(d, math.inf)
@@ -87,6 +97,8 @@ def intervals(gamma: ConstraintSet, d: int) -> tuple[np.ndarray, np.ndarray] | N
 
 def enclosing(gamma: ConstraintSet, d: int) -> list[ConstraintSet]:
     """Larger sets whose sparse maxima are known, for a Γ whose own are not; the whole space at the least."""
+    if not _ours(gamma):
+        return [Everywhere()]
     match gamma:
         case WeightedL1Ball():
             sizes = gamma.radius / gamma.weights
@@ -126,9 +138,10 @@ def enclosing(gamma: ConstraintSet, d: int) -> list[ConstraintSet]:
                 larger = [s for s in larger if intervals(s, d) is None] + [box]
             return larger
         case GroupWise():
-            inner = {}
-            for name, s, index in zip(gamma.names, gamma.sets, gamma._members, strict=True):
-                if s is not None:
-                    inner[name] = s if s.has_sparse_maximum() else enclosing(s, index.size)[0]
-            return [GroupWise(inner, dict(zip(gamma.names, gamma._members, strict=True)))]
+            larger_of: dict[Any, ConstraintSet] = {}
+            for name, inside, index in zip(gamma.names, gamma.sets, gamma._members, strict=True):
+                if inside is not None:
+                    known_one = inside.has_sparse_maximum()
+                    larger_of[name] = inside if known_one else enclosing(inside, index.size)[0]
+            return [GroupWise(larger_of, dict(zip(gamma.names, gamma._members, strict=True)))]
     return [Everywhere()]

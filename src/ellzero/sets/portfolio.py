@@ -152,7 +152,7 @@ class Portfolio(ConstraintSet):
             1.0, *(abs(b) for b in (self.least, self.most) if b < math.inf)
         )
         shift, low, high = 0.0, -wide, wide
-        for _ in range(30):
+        for _ in range(16):  # a support is wanted, not λ
             if self.least <= total <= self.most:
                 break
             low, high = (low, shift) if total < self.least else (shift, high)

@@ -27,10 +27,12 @@ from ..sets import (
     LinfBall,
     LpBall,
     PackingPolytope,
+    Portfolio,
     Simplex,
     SubSimplex,
     WeightedL1Ball,
 )
+from ..sets._slices import enclosing
 
 
 def largest_norm(constraint: ConstraintSet, k: int, n_features: int) -> float | None:
@@ -79,6 +81,8 @@ def _squares(constraint: ConstraintSet, d: int, k: int) -> np.ndarray:
             with np.errstate(divide="ignore", invalid="ignore"):
                 caps = np.where(A > 0, constraint.b[:, None] / A, math.inf).min(axis=0, initial=math.inf)
             return _of_entries(caps, d, k)
+        case Portfolio():
+            return np.min([_squares(s, d, k) for s in enclosing(constraint, d)], axis=0)  # type: ignore[no-any-return]
         case Intersection():
             return np.min([_squares(s, d, k) for s in constraint.sets], axis=0)  # type: ignore[no-any-return]
         case GroupWise():
