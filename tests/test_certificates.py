@@ -1,8 +1,11 @@
 """Lower bounds, screening and branch and bound, against every support there is."""
 
+import importlib.util
 import itertools
 import math
+import re
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -450,6 +453,9 @@ def test_a_better_point_met_on_the_way_is_handed_over():
     best = ez.minimize(risk, 3, method="exact", time_limit=20)
     assert best.status is ez.Status.OPTIMAL
     assert certificate.fun == pytest.approx(best.fun)
+    history = certificate.history
+    assert all(a.bound <= b.bound + 1e-12 and a.incumbent >= b.incumbent for a, b in itertools.pairwise(history))
+    assert all(line.bound <= best.fun for line in history)
     assert risk.value(certificate.x) == pytest.approx(certificate.fun)
     assert certificate.gap + certificate.lower_bound == pytest.approx(poor.fun)
     assert "better point" in repr(certificate)
@@ -488,3 +494,22 @@ def test_the_maximum_is_raised_by_what_rounding_may_add():
         >= max(S.L1Ball(1.0).sparse_maximum(z + 0.1 / np.sqrt(3) * u, 3, 0.1)[0] for u in (1.0, -1.0))
         > value - 1e-9
     )
+
+
+def test_the_page_prints_what_it_says(capsys):
+    page = (Path(__file__).parents[1] / "docs" / "certificates.md").read_text(encoding="utf-8")
+    names = {"__name__": "page"}
+    for block in re.findall(r"```python\n(.*?)```", page, re.S):
+        exec(compile(block, "certificates.md", "exec"), names)
+    printed = capsys.readouterr().out.splitlines()
+    assert printed == [line for block in re.findall(r"```text\n(.*?)```", page, re.S) for line in block.splitlines()]
+    assert (Path(__file__).parents[1] / "docs" / "figures" / "certificate.png").is_file()
+
+
+def test_the_example_closes_the_gap(tmp_path, capsys):
+    path = Path(__file__).parents[1] / "examples" / "certificate.py"
+    spec = importlib.util.spec_from_file_location("certificate_example", path)
+    example = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(example)
+    assert example.main(["--seed", "8", "--out", str(tmp_path / "picture.png")]) == 0
+    assert "nothing is below" in capsys.readouterr().out and (tmp_path / "picture.png").stat().st_size > 10_000

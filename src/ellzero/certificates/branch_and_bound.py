@@ -84,6 +84,7 @@ class Search:
         self.nodes = 0
         self.history: list[Progress] = []
         self.closed = math.inf  # the lowest bound among parts that are done
+        self.current = math.inf  # the bound of the part that is being looked at
         self.floor = floor
         self.tried: set[bytes] = set()
         d = start.size
@@ -103,7 +104,7 @@ class Search:
     @property
     def bound(self) -> float:
         """What no feasible point goes below."""
-        return max(self.floor, min(self.closed, self.value, *(node.bound for node in self.heap[:1])))
+        return max(self.floor, min(self.closed, self.current, self.value, *(node.bound for node in self.heap[:1])))
 
     @property
     def done(self) -> bool:
@@ -128,12 +129,18 @@ class Search:
                 told = now
                 if watch is not None:
                     watch(self)
+            last = self.history[-1]
+            if self.bound - last.bound > 0.01 * (self.value - self.history[0].bound):
+                self.record()
             node = heapq.heappop(self.heap)
+            self.current = node.bound
             try:
                 self._branch(node)
             except BaseException:
                 heapq.heappush(self.heap, node)  # an interruption loses nothing: its part is still open
                 raise
+            finally:
+                self.current = math.inf
         self.record()
 
     def _branch(self, node: Node) -> None:

@@ -200,9 +200,10 @@ class Root:
     def _doubt(self, value: float) -> float:
         """How far R, computed in the data's precision, may be from the true one."""
         eps, size = finfo_eps(self.risk.zero), math.sqrt(abs(self.at_zero))
-        return eps * ((self.risk.n_terms + 16) * abs(value) + 4 * (self.k + 8) * size * math.sqrt(abs(value))) + (
-            (self.k + 8) * eps * size
-        ) ** 2
+        return (
+            eps * ((self.risk.n_terms + 16) * abs(value) + 4 * (self.k + 8) * size * math.sqrt(abs(value)))
+            + ((self.k + 8) * eps * size) ** 2
+        )
 
     def _sharpen(self) -> None:
         """More can be split off a smaller matrix."""
