@@ -19,9 +19,9 @@ from ellzero.certificates import atoms as atoms_module
 from ellzero.certificates import root as root_module
 from ellzero.certificates._form import QuadraticForm, improve_split, is_positive, smallest_eigenvalue
 from ellzero.certificates.atoms import Atoms, simplex_minimum
-from ellzero.certificates.separable import Separable
+from ellzero.certificates.perspective import Perspective
 from ellzero.finish import refit
-from ellzero.sets._slices import enclosing, intervals, restrict
+from ellzero.sets._slices import Polyhedron, enclosing, polyhedron, restrict
 
 S = ez.sets
 D = 7
@@ -192,7 +192,7 @@ def test_a_perfect_fit_is_proved_optimal():
 def _fails_somewhere():
     rng = np.random.default_rng(5)
     for kind in ("weighted ridge", "least squares", "logistic"):
-        for name in ("everywhere", "box", "group l1", "l1"):
+        for name in ("everywhere", "box", "group l2", "l1"):
             risk = make_risks(rng, 25)[kind]
             gamma = make_sets(rng, risk.n_features)[name]
             try:
@@ -212,8 +212,8 @@ def _wrong_maximum(monkeypatch):
 
 
 def _wrong_gains(monkeypatch):
-    plain = Separable._gains
-    monkeypatch.setattr(Separable, "_gains", lambda self, z: 0.8 * plain(self, z))
+    plain = Perspective._gains
+    monkeypatch.setattr(Perspective, "_gains", lambda self, z: 0.8 * plain(self, z))
 
 
 def _too_much_curvature(monkeypatch):
@@ -230,8 +230,8 @@ def _careless_screening(monkeypatch):
 
 
 def _larger_k(monkeypatch):
-    plain = Separable.__init__
-    monkeypatch.setattr(Separable, "__init__", lambda self, form, k, *a: plain(self, form, max(1, k - 1), *a))
+    plain = Perspective.__init__
+    monkeypatch.setattr(Perspective, "__init__", lambda self, form, k, *a: plain(self, form, max(1, k - 1), *a))
 
 
 @pytest.mark.parametrize("plant", [_wrong_maximum, _wrong_gains, _too_much_curvature, _careless_screening, _larger_k])
@@ -282,26 +282,35 @@ def test_improved_splits_raise_the_bound():
     assert root.search(None).root.bound > first
 
 
-def test_the_relaxation_is_the_perspective_one():
+@pytest.mark.parametrize(
+    "name", ["everywhere", "linf", "nonnegative", "l1", "group sub-simplex", "simplex", "portfolio", "packing"]
+)
+def test_the_relaxation_is_the_perspective_one(name):
     """Newton's maximum against the primal of the same relaxation, solved by cvxpy."""
     cp = pytest.importorskip("cvxpy")
     rng = np.random.default_rng(2)
-    X, y, k = rng.standard_normal((40, 10)), rng.standard_normal(40), 3
-    for bound in (np.inf, 0.08):
-        form = QuadraticForm.of(ez.risks.LeastSquares(X, y, ridge=0.1), k)
-        delta = smallest_eigenvalue(form, False)
-        relaxation = Separable(form, k, np.full(10, -bound), np.full(10, bound), delta)
-        found = relaxation.solve(np.array([2]), np.arange(10) == 7, np.zeros(10), math.inf, 300, 1e-12)
-        w, s = cp.Variable(10), cp.Variable(10)
-        rest = np.linalg.cholesky(form.Q - np.diag(delta) + 1e-13 * np.eye(10))
-        perspective = sum(delta[i] / 2 * cp.quad_over_lin(w[i], s[i]) for i in range(10))
-        limits = [s >= 0, s <= 1, cp.sum(s) <= k, s[2] == 1, w[7] == 0]
-        if np.isfinite(bound):
-            limits.append(cp.abs(w) <= bound * s)
-        problem = cp.Problem(cp.Minimize(form.c - form.b @ w + cp.sum_squares(rest.T @ w) / 2 + perspective), limits)
-        problem.solve(solver="CLARABEL")
-        assert found.bound == pytest.approx(problem.value, rel=1e-6)
-        assert found.bound <= problem.value + 1e-7
+    X, y, k, d = rng.standard_normal((40, 10)), rng.standard_normal(40), 3, 10
+    gamma = polyhedron(make_sets(rng, d)[name] or S.Everywhere(), d)
+    if name == "linf":
+        gamma = Polyhedron.box(-0.08, 0.08, d)
+    if name == "l1":
+        gamma = Polyhedron.box(-np.inf, np.inf, d).with_row(1.0, 0.2)
+    form = QuadraticForm.of(ez.risks.LeastSquares(X, y, ridge=0.1), k)
+    delta = smallest_eigenvalue(form, False)
+    relaxation = Perspective(form, k, gamma, delta)
+    found = relaxation.solve(np.array([2]), np.arange(d) == 7, np.zeros(d), math.inf, 300, 1e-12)
+    w, s = cp.Variable(d), cp.Variable(d)
+    rest = np.linalg.cholesky(form.Q - np.diag(delta) + 1e-13 * np.eye(d))
+    perspective = sum(delta[i] / 2 * cp.quad_over_lin(w[i], s[i]) for i in range(d))
+    limits = [s >= 0, s <= 1, cp.sum(s) <= k, s[2] == 1, w[7] == 0]
+    limits += [w[i] <= gamma.upper[i] * s[i] for i in range(d) if np.isfinite(gamma.upper[i])]
+    limits += [w[i] >= gamma.lower[i] * s[i] for i in range(d) if np.isfinite(gamma.lower[i])]
+    for row, cap, equal in zip(gamma.A, gamma.h, gamma.equal, strict=True):
+        limits.append(row @ w == cap if equal else row @ cp.abs(w) <= cap)
+    problem = cp.Problem(cp.Minimize(form.c - form.b @ w + cp.sum_squares(rest.T @ w) / 2 + perspective), limits)
+    problem.solve(solver="CLARABEL")
+    assert found.bound == pytest.approx(problem.value, rel=1e-5)
+    assert found.bound <= problem.value + 1e-7
 
 
 @pytest.mark.parametrize("name", SETS)
@@ -315,9 +324,12 @@ def test_slices_and_larger_sets_hold_what_they_should(name):
         w[index] = inside
         for larger in enclosing(gamma, D):
             assert larger.contains(w, 1e-9) and larger.has_sparse_maximum(1.0)
-        box = intervals(gamma, D)
-        if box is not None:
-            assert (box[0] - 1e-12 <= w).all() and (w <= box[1] + 1e-12).all()
+        shape = polyhedron(gamma, D)
+        if shape is not None:
+            assert (shape.lower - 1e-12 <= w).all() and (w <= shape.upper + 1e-12).all()
+            assert (shape.A @ np.abs(w) <= shape.h + 1e-9).all()
+            assert np.allclose((shape.A @ w)[shape.equal], shape.h[shape.equal])
+            assert (shape.A >= 0).all() and shape.positive[(shape.A[shape.equal] > 0).any(axis=0)].all()
         part = restrict(gamma, index)
         if part is not None:
             assert part.contains(inside, 1e-9)
@@ -331,7 +343,7 @@ def test_a_set_of_the_users_own_is_not_taken_for_its_parent():
             return 0 * v
 
     assert restrict(Mine(1.0), np.array([0])) is None
-    assert intervals(Mine(1.0), 3) is None
+    assert polyhedron(Mine(1.0), 3) is None
     assert isinstance(enclosing(Mine(1.0), 3)[0], S.Everywhere)
 
 

@@ -21,7 +21,7 @@ from ..sets._slices import restrict
 from ..theory.extents import largest_norm
 from ._form import EPS
 from ._parts import FormPart, SmoothPart
-from .separable import Relaxed
+from .perspective import Relaxed
 
 
 class Atoms:

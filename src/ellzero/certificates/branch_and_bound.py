@@ -13,9 +13,9 @@ import numpy as np
 
 from ..sets import EmptySlice
 from .atoms import Atoms
-from .separable import Relaxed, Separable
+from .perspective import Perspective, Relaxed
 
-Relaxation = Separable | Atoms
+Relaxation = Perspective | Atoms
 
 
 @dataclass(order=True)
@@ -54,7 +54,7 @@ class Search:
 
     Parameters
     ----------
-    relaxation : Separable or Atoms
+    relaxation : Perspective or Atoms
     kept : array of int
         Coordinates that are in from the start.
     value : float
@@ -91,7 +91,7 @@ class Search:
         self.out = np.zeros(d, dtype=bool)  # proved out, whatever is in
         self.kept = np.asarray(kept, dtype=np.intp)
         self.given = self.kept
-        warm = start if isinstance(relaxation, Separable) else start[None, :]
+        warm = start if isinstance(relaxation, Perspective) else start[None, :]
         self.root = relaxation.solve(self.kept, self.out, warm, self.cutoff, 300)
         self.heap = [Node(max(self.root.bound, floor), 0, self.kept, self.out, self.root)]
         self.record()

@@ -14,13 +14,13 @@ from ..result import Result
 from ..risks import BlackBox, Risk
 from ..risks._linear import LinearModel
 from ..sets import ConstraintSet, EmptySlice
-from ..sets._slices import enclosing, intervals
+from ..sets._slices import Polyhedron, enclosing, polyhedron
 from ..theory.extents import largest_norm
 from ._form import QuadraticForm, improve_split, smallest_eigenvalue
 from ._parts import FormPart, ModelPart, PlainPart, SmoothPart
 from .atoms import Atoms
 from .branch_and_bound import Relaxation, Search, screen
-from .separable import Separable
+from .perspective import Perspective
 
 _LARGEST_SPLIT = 300  # coordinates; a split takes some inverses of such a matrix
 
@@ -59,23 +59,21 @@ class Root:
 
     def _choose(self) -> Relaxation | None:
         gamma, form = self.problem.gamma, self.form
-        bounds = intervals(gamma, self.d)
-        if form is not None and bounds is not None:
+        shape = polyhedron(gamma, self.d)
+        if form is not None and shape is not None:
             candidates = [smallest_eigenvalue(form, scaled) for scaled in (True, False)]
             candidates = [delta for delta in candidates if (delta > 0).all()]
             if candidates:
                 self._curvature = float(max(delta.min() for delta in candidates))
-                return self._separable(form, bounds, candidates)
+                return self._perspective(form, shape, candidates)
         part = self._part(form)
         self._curvature = part.mu
         sets = [gamma] if gamma.has_sparse_maximum(part.mu) else enclosing(gamma, self.d)
         self.larger = sets != [gamma]
         return self._atoms(part, sets)
 
-    def _separable(
-        self, form: QuadraticForm, bounds: tuple[np.ndarray, np.ndarray], candidates: list[np.ndarray]
-    ) -> Separable:
-        relaxation = Separable(form, self.k, *bounds, candidates[0])
+    def _perspective(self, form: QuadraticForm, shape: Polyhedron, candidates: list[np.ndarray]) -> Perspective:
+        relaxation = Perspective(form, self.k, shape, candidates[0])
         out = np.zeros(self.d, dtype=bool)
         best, chosen = -math.inf, candidates[0]
         for delta in candidates:
@@ -151,7 +149,7 @@ class Root:
             )  # fmt: skip
 
         search = begin()
-        while isinstance(self.relaxation, Separable) and not search.done:
+        while isinstance(self.relaxation, Perspective) and not search.done:
             if self._resplit(search):
                 search = begin()
                 continue
@@ -167,7 +165,7 @@ class Root:
             search = begin()
         self._note(search)
         node = search.heap[0]
-        if isinstance(self.relaxation, Separable):
+        if isinstance(self.relaxation, Perspective):
             node.kept, node.out = screen(search.root, node.kept, node.out, self.k, search.cutoff)
         else:
             node.kept, node.out = np.append(node.kept, self.fixed_in), node.out.copy()
@@ -177,7 +175,7 @@ class Root:
     def _resplit(self, search: Search) -> bool:
         """Whether another diagonal, weighed by where the relaxation is loose, cuts the gap by a tenth at least."""
         relaxation, root = self.relaxation, search.root
-        assert isinstance(relaxation, Separable)
+        assert isinstance(relaxation, Perspective)
         if self.index.size > _LARGEST_SPLIT or time.perf_counter() > self.deadline:
             return False
         before = relaxation.delta
@@ -207,7 +205,7 @@ class Root:
 
     def _sharpen(self) -> None:
         """More can be split off a smaller matrix."""
-        assert isinstance(self.relaxation, Separable)
+        assert isinstance(self.relaxation, Perspective)
         relaxation = self.relaxation
         for scaled in (True, False):
             delta = smallest_eigenvalue(relaxation.form, scaled)

@@ -1,8 +1,9 @@
-"""Pieces and relatives of a set that lower bounds are made of: slices, intervals, larger sets."""
+"""Pieces and relatives of a set that lower bounds are made of: slices, polyhedra, larger sets."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -63,36 +64,113 @@ def _ours(gamma: ConstraintSet) -> bool:
     return type(gamma).__module__.startswith("ellzero.sets.")
 
 
-def intervals(gamma: ConstraintSet, d: int) -> tuple[np.ndarray, np.ndarray] | None:
-    """lower, upper of shape (d,) if Γ = {w : lower <= w <= upper}; None if it is more than that."""
+@dataclass
+class Polyhedron:
+    """{w : lower <= w <= upper, A|w| <= h}, with equality in the rows where `equal`; A >= 0.
+
+    Where a row demands equality, or may have a negative multiplier, its coordinates are non-negative.
+    """
+
+    lower: np.ndarray
+    upper: np.ndarray
+    A: np.ndarray
+    h: np.ndarray
+    equal: np.ndarray
+
+    @classmethod
+    def box(cls, lower: Any, upper: Any, d: int) -> Polyhedron:
+        """Bounds alone."""
+        low, high = (np.broadcast_to(np.asarray(b, dtype=float), d).copy() for b in (lower, upper))
+        return cls(low, high, np.zeros((0, d)), np.zeros(0), np.zeros(0, dtype=bool))
+
+    @property
+    def positive(self) -> np.ndarray:
+        """Where w >= 0."""
+        return np.asarray(self.lower >= 0)
+
+    def with_row(self, row: Any, cap: float, equal: bool = False) -> Polyhedron:
+        """One cap more."""
+        A = np.vstack([self.A, np.broadcast_to(np.asarray(row, dtype=float), self.lower.size)])
+        return Polyhedron(self.lower, self.upper, A, np.append(self.h, cap), np.append(self.equal, equal))
+
+    def restrict(self, index: np.ndarray) -> Polyhedron:
+        """The same for these coordinates, the others zero."""
+        return Polyhedron(self.lower[index], self.upper[index], self.A[:, index], self.h, self.equal)
+
+
+def polyhedron(gamma: ConstraintSet, d: int) -> Polyhedron | None:
+    """Γ by bounds and caps, where it can be written so."""
     if not _ours(gamma):
         return None
+    free = Polyhedron.box(-math.inf, math.inf, d)
     match gamma:
         case Everywhere():
-            return np.full(d, -math.inf), np.full(d, math.inf)
+            return free
         case NonNegative():
-            return np.zeros(d), np.full(d, math.inf)
+            return Polyhedron.box(0.0, math.inf, d)
         case LinfBall():
-            return np.full(d, -gamma.radius), np.full(d, gamma.radius)
+            return Polyhedron.box(-gamma.radius, gamma.radius, d)
         case Box():
-            return tuple(np.broadcast_to(b, d).astype(float) for b in (gamma.lower, gamma.upper))  # type: ignore[return-value]
+            return Polyhedron.box(gamma.lower, gamma.upper, d)
         case LpBall() if gamma.p == math.inf:
-            return np.full(d, -gamma.radius), np.full(d, gamma.radius)
+            return Polyhedron.box(-gamma.radius, gamma.radius, d)
+        case LpBall() if gamma.p == 1:
+            return free.with_row(1.0, gamma.radius)
+        case L1Ball():
+            return free.with_row(1.0, gamma.radius)
+        case WeightedL1Ball():
+            return free.with_row(gamma.weights, gamma.radius)
+        case SubSimplex():
+            return Polyhedron.box(0.0, math.inf, d).with_row(1.0, gamma.total)
+        case Simplex():
+            return Polyhedron.box(0.0, math.inf, d).with_row(1.0, gamma.total, equal=True)
+        case PackingPolytope():
+            A = gamma.A if isinstance(gamma.A, np.ndarray) else gamma.A.toarray()
+            box = Polyhedron.box(0.0, math.inf, d)
+            return Polyhedron(box.lower, box.upper, A, gamma.b, np.zeros(gamma.b.size, dtype=bool))
+        case Portfolio():
+            return _portfolio(gamma, d)
         case Intersection():
-            parts = [intervals(s, d) for s in gamma.sets]
-            if None in parts:
-                return None
-            return np.max([p[0] for p in parts], axis=0), np.min([p[1] for p in parts], axis=0)  # type: ignore[index]
+            parts = [polyhedron(s, d) for s in gamma.sets]
+            known = [part for part in parts if part is not None]
+            return _joined(known) if len(known) == len(parts) else None
         case GroupWise():
-            lower, upper = np.full(d, -math.inf), np.full(d, math.inf)
             for s, index in zip(gamma.sets, gamma._members, strict=True):
-                part = (None, None) if s is None else intervals(s, index.size)
-                if part is None:
+                part = None if s is None else polyhedron(s, index.size)
+                if s is not None and part is None:
                     return None
-                if s is not None:
-                    lower[index], upper[index] = part[0], part[1]
-            return lower, upper
+                if part is not None:
+                    free.lower[index], free.upper[index] = part.lower, part.upper
+                    wide = np.zeros((part.h.size, d))
+                    wide[:, index] = part.A
+                    free = Polyhedron(
+                        free.lower, free.upper, np.vstack([free.A, wide]), np.append(free.h, part.h),
+                        np.append(free.equal, part.equal),
+                    )  # fmt: skip
+            return free
     return None
+
+
+def _joined(parts: list[Polyhedron]) -> Polyhedron | None:
+    lower, upper = np.max([p.lower for p in parts], axis=0), np.min([p.upper for p in parts], axis=0)
+    A, h, equal = (np.concatenate(pieces) for pieces in zip(*((p.A, p.h, p.equal) for p in parts), strict=True))
+    return Polyhedron(lower, upper, A, h, equal)
+
+
+def _portfolio(gamma: Portfolio, d: int) -> Polyhedron | None:
+    if not gamma.long_only and not (gamma.least == -math.inf and gamma.most == math.inf):
+        return None  # the budget counts Σw, not Σ|w|
+    out = Polyhedron.box(gamma.box.lower, gamma.box.upper, d)
+    if gamma.groups is not None:
+        group = gamma.groups.group_of(np.arange(d))
+        for g, cap in enumerate(gamma.caps[:-1]):
+            if math.isfinite(cap):
+                out = out.with_row(group == g, float(cap))
+    if math.isfinite(gamma.most) and gamma.least == gamma.most:
+        return out.with_row(1.0, gamma.most, equal=True)
+    if math.isfinite(gamma.most):
+        out = out.with_row(1.0, gamma.most)
+    return out  # without the lower end of a budget, which is a larger set: a valid bound
 
 
 def enclosing(gamma: ConstraintSet, d: int) -> list[ConstraintSet]:
@@ -132,10 +210,6 @@ def enclosing(gamma: ConstraintSet, d: int) -> list[ConstraintSet]:
             larger = []
             for s in gamma.sets:
                 larger += [s] if s.has_sparse_maximum() else enclosing(s, d)
-            known = [s for s in larger if intervals(s, d) is not None]
-            if len(known) > 1:
-                box = Box(*intervals(Intersection(*known), d))  # type: ignore[misc]
-                larger = [s for s in larger if intervals(s, d) is None] + [box]
             return larger
         case GroupWise():
             larger_of: dict[Any, ConstraintSet] = {}

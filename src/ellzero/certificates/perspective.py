@@ -1,17 +1,19 @@
-"""The relaxation of a quadratic risk whose Γ bounds each coordinate by itself, solved by Newton's method.
+"""The relaxation of a quadratic risk under bounds and linear caps, solved by Newton's method.
 
-R(w) = c - bᵀw + ½wᵀQw, P = Q - diag(δ) positive semidefinite. For any v, with z = b - Pv,
+R(w) = c - bᵀw + ½wᵀQw, P = Q - diag(δ) positive semidefinite; Γ = {l <= w <= u, A|w| <= h}. For any v and any λ >= 0,
+with z = b - Pv and a = Aᵀλ,
 
-    min {R(w) : ||w||_0 <= k, l <= w <= u}  >=  c - ½vᵀPv - Σ of the k largest g_i(z_i),
+    min {R(w) : ||w||_0 <= k, w in Γ}  >=  c - ½vᵀPv - λᵀh - Σ of the k largest g_i,
 
-    g_i(z) = max {zw - δ_i w²/2 : l_i <= w <= u_i}.
+    g_i = max {z_i w - a_i|w| - δ_i w²/2 : l_i <= w <= u_i}.
 
-The right-hand side B(v) is concave in v. Its maximum is the value of the perspective relaxation
+The right-hand side B(v, λ) is concave. Its maximum is the value of the perspective relaxation
 
-    min over w, 0 <= s <= 1, Σs <= k  of  c - bᵀw + ½wᵀPw + ½Σ δ_i w_i²/s_i,   l_i s_i <= w_i <= u_i s_i,
+    min over w in Γ, 0 <= s <= 1, Σs <= k  of  c - bᵀw + ½wᵀPw + ½Σ δ_i w_i²/s_i,   l_i s_i <= w_i <= u_i s_i,
 
 whose solution has three kinds of coordinates: s = 1, s = 0, and ties 0 < s < 1 which all have the same gain. Given
-which is which, the rest is one linear system: a Newton step. A proximal step finds out which is which.
+which is which, and which caps bind, the rest is one linear system: a Newton step. A proximal step finds out which is
+which.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from functools import cached_property
 
 import numpy as np
 
+from ..sets._slices import Polyhedron
 from ._form import EPS, QuadraticForm
 
 
@@ -55,29 +58,31 @@ class Relaxed:
 
 @dataclass
 class _Point:
-    """A point of the maximisation: w, z = b - (Q - diag(δ))w, its bound and the gains."""
+    """A point of the maximisation: w, multipliers of the caps, z = b - (Q - diag(δ))w, the bound and the gains."""
 
     w: np.ndarray
+    multipliers: np.ndarray
     z: np.ndarray
     bound: float
     gains: np.ndarray
 
 
-class Separable:
-    """The relaxation for lower <= w <= upper, both possibly infinite.
+class Perspective:
+    """The relaxation for a polyhedral Γ.
 
     Parameters
     ----------
     form : QuadraticForm
     k : int
-    lower, upper : arrays of shape (d,)
+    gamma : Polyhedron
     delta : array of shape (d,)
         Positive, with Q - diag(δ) positive semidefinite.
     """
 
-    def __init__(self, form: QuadraticForm, k: int, lower: np.ndarray, upper: np.ndarray, delta: np.ndarray) -> None:
-        self.form, self.k, self.lower, self.upper = form, k, lower, upper
-        self.unbounded = bool(np.isinf(lower).all() and np.isinf(upper).all())
+    def __init__(self, form: QuadraticForm, k: int, gamma: Polyhedron, delta: np.ndarray) -> None:
+        self.form, self.k, self.gamma = form, k, gamma
+        self.lower, self.upper, self.A, self.h = gamma.lower, gamma.upper, gamma.A, gamma.h
+        self.unbounded = bool(np.isinf(self.lower).all() and np.isinf(self.upper).all())
         self.diagonal = np.diag(form.Q).copy()
         self.n_products = 0
         self.use(delta)
@@ -92,11 +97,15 @@ class Separable:
         self.delta, self.root = delta, np.sqrt(delta)
         self.worst = float(np.max(self.form.roots**2 / delta))
 
-    def restrict(self, index: np.ndarray) -> Separable:
+    def restrict(self, index: np.ndarray) -> Perspective:
         """The same on these coordinates alone: a principal part of a semidefinite matrix is semidefinite."""
-        return Separable(
-            self.form.restrict(index), self.k, self.lower[index], self.upper[index], self.delta[index]
-        )  # fmt: skip
+        return Perspective(self.form.restrict(index), self.k, self.gamma.restrict(index), self.delta[index])
+
+    def _shrink(self, z: np.ndarray, price: np.ndarray) -> np.ndarray:
+        """z less the price of |w|: where w >= 0 anyway, the price may be negative."""
+        if not self.h.size:
+            return z
+        return np.asarray(np.where(self.gamma.positive, z - price, np.sign(z) * np.maximum(np.abs(z) - price, 0.0)))
 
     def _gains(self, z: np.ndarray) -> np.ndarray:
         if self.unbounded:
@@ -104,9 +113,12 @@ class Separable:
         w = np.clip(z / self.delta, self.lower, self.upper)
         return np.asarray(w * (z - 0.5 * self.delta * w))
 
-    def _bound(self, w: np.ndarray, z: np.ndarray, kept: np.ndarray, out: np.ndarray) -> tuple[float, np.ndarray]:
-        """B(w) less its rounding, and the gains."""
-        form, gains = self.form, self._gains(z)
+    def _bound(
+        self, w: np.ndarray, multipliers: np.ndarray, z: np.ndarray, kept: np.ndarray, out: np.ndarray
+    ) -> tuple[float, np.ndarray]:
+        """B less its rounding, and the gains."""
+        form, price = self.form, multipliers @ self.A
+        gains = self._gains(self._shrink(z, price))
         inside = float(gains[kept].sum())
         gains[out], gains[kept] = -1.0, -1.0
         spare = self.k - kept.size
@@ -120,6 +132,8 @@ class Separable:
         # z is known up to ε_i = rounding·roots_i·size. With (1-τ)δ in place of δ the gains grow by at most 1/(1-τ),
         # and τδ_i/2 w_i² - ε_i|w_i| >= -ε_i²/(2τδ_i): added up and minimised over τ.
         size = math.sqrt(2 * form.energy) + float(form.roots @ np.abs(w))
+        if self.h.size:  # the prices are sums, too
+            size += (self.h.size + 8) * EPS / form.rounding * float(np.max(np.abs(price) / form.roots, initial=0.0))
         error = form.rounding * size * math.sqrt(max(self.k, kept.size) * self.worst)
         total = abs(inside) + top
         cross = float(w @ (form.b - z))
@@ -129,7 +143,11 @@ class Separable:
             away = (self.lower[kept] > 0) | (self.upper[kept] < 0)
             loss += form.rounding * size * float(form.roots[kept][away] @ reach[away])
         loss += form.rounding * (abs(cross) + total + size * float(form.roots @ np.abs(w))) + 8 * EPS * abs(form.c)
-        return form.c - 0.5 * cross - inside - top - loss, gains
+        paid = 0.0
+        if self.h.size:
+            paid = float(multipliers @ self.h)
+            loss += 8 * (self.h.size + 8) * EPS * float(np.abs(multipliers) @ np.abs(self.h))
+        return form.c - 0.5 * cross - paid - inside - top - loss, gains
 
     def _look(self, w: np.ndarray) -> np.ndarray:
         """z = b - (Q - diag(δ))w."""
@@ -162,17 +180,18 @@ class Separable:
         rough : float
             Newton's method is not stopped early: its last steps are its best.
         """
-        w = np.array(warm, dtype=float)
+        start, multipliers = warm if isinstance(warm, tuple) else (warm, np.zeros(self.h.size))
+        w = np.array(start, dtype=float)
         w[out] = 0.0
         spare = self.k - kept.size
-        best = here = self._at(w, kept, out)
+        best = here = self._at(w, multipliers, kept, out)
         failures, metric = 0, 1.0
         while best.bound < cutoff and max_iter > 0:
             ahead = self._newton(here, metric, kept, out, spare)
             max_iter -= 1
             rise = -math.inf
             if ahead is not None:
-                there = self._at(ahead, kept, out)
+                there = self._at(*ahead, kept, out)
                 if there.bound < best.bound and here is best:
                     there = self._shorter(best, there, kept, out)
                 rise = there.bound - best.bound
@@ -192,17 +211,23 @@ class Separable:
                 here, top = self._descend(here, kept, out, spare, steps)
                 max_iter -= steps
                 best = top if top.bound > best.bound else best
-        return Relaxed(best.bound, best.w, self._share(best.w, best.z, kept), best.gains, best.w)
+        return Relaxed(best.bound, best.w, self._share(best, kept), best.gains, (best.w, best.multipliers))
 
-    def _at(self, w: np.ndarray, kept: np.ndarray, out: np.ndarray, z: np.ndarray | None = None) -> _Point:
+    def _at(
+        self, w: np.ndarray, multipliers: np.ndarray, kept: np.ndarray, out: np.ndarray, z: np.ndarray | None = None
+    ) -> _Point:
         z = self._look(w) if z is None else z
-        return _Point(w, z, *self._bound(w, z, kept, out))
+        return _Point(w, multipliers, z, *self._bound(w, multipliers, z, kept, out))
 
     def _shorter(self, here: _Point, there: _Point, kept: np.ndarray, out: np.ndarray) -> _Point:
         """The first point on the way there that is better than here: B is concave; there, if none is."""
         size = 0.5
         while size > 1e-3:
-            between = self._at(here.w + size * (there.w - here.w), kept, out, here.z + size * (there.z - here.z))
+            w, multipliers, z = (
+                a + size * (b - a)
+                for a, b in ((here.w, there.w), (here.multipliers, there.multipliers), (here.z, there.z))
+            )
+            between = self._at(w, multipliers, kept, out, z)
             if between.bound > here.bound:
                 return between
             size *= 0.4
@@ -211,43 +236,44 @@ class Separable:
     def _descend(
         self, here: _Point, kept: np.ndarray, out: np.ndarray, spare: int, steps: int
     ) -> tuple[_Point, _Point]:
-        """Accelerated proximal steps on the relaxation: the last point, and that of the highest bound."""
+        """Accelerated proximal steps on the relaxation, at fixed multipliers: the last point, and the best one."""
         momentum, before, top = 1.0, here.w, here
         for _ in range(steps):
-            point, _, _ = self._proximal(here.w, here.z, self.steepest, kept, out, spare)
+            point, _, _ = self._proximal(here, self.steepest, kept, out, spare)
             if float((here.w - point) @ (point - before)) > 0:
                 momentum = 1.0  # O'Donoghue & Candès: start again when the momentum points uphill
             later = (1 + math.sqrt(1 + 4 * momentum * momentum)) / 2
             ahead = point + (momentum - 1) / later * (point - before)
-            here, before, momentum = self._at(ahead, kept, out), point, later
+            here, before, momentum = self._at(ahead, here.multipliers, kept, out), point, later
             top = here if here.bound > top.bound else top
         return here, top
 
-    def _share(self, w: np.ndarray, z: np.ndarray, kept: np.ndarray) -> np.ndarray:
+    def _share(self, point: _Point, kept: np.ndarray) -> np.ndarray:
         """s_i = w_i divided by where the gain is attained."""
+        z = self._shrink(point.z, point.multipliers @ self.A)
         whole = np.clip(z / self.delta, self.lower, self.upper)
-        share = np.zeros_like(w)
-        np.divide(w, whole, out=share, where=whole != 0)
+        share = np.zeros_like(point.w)
+        np.divide(point.w, whole, out=share, where=whole != 0)
         share = np.clip(share, 0.0, 1.0)
         share[kept] = 1.0
         return np.asarray(share)
 
     def _proximal(
-        self, w: np.ndarray, z: np.ndarray, steep: np.ndarray | float, kept: np.ndarray, out: np.ndarray, spare: int
+        self, here: _Point, steep: np.ndarray | float, kept: np.ndarray, out: np.ndarray, spare: int
     ) -> tuple[np.ndarray, np.ndarray, float]:
-        """argmin Σ steep_i/2 (x_i - u_i)² + ½Σ δ_i x_i²/s_i with u = w + z/steep: x, s and the level t of the ties.
+        """argmin Σ steep_i/2 (x_i - u_i)² + a_i|x_i| + ½δ_i x_i²/s_i, u = w + z/steep: x, s and the level t of ties.
 
-        Ties have the gain t²/2. Then z_i = √δ_i t and x_i = s_i t/√δ_i while that stays within the bounds, and
-        Σs = spare determines t.
+        Ties have the gain t²/2. Then z_i less its price is √δ_i t, and x_i = s_i t/√δ_i while that stays within the
+        bounds; Σs = spare determines t.
         """
-        u = w + z / steep
+        u = self._shrink(here.w + here.z / steep, (here.multipliers @ self.A) / steep)
         u[out] = 0.0
         size, reach = np.abs(u), np.where(u > 0, self.upper, -self.lower)
         size[kept] = 0.0
         free = np.flatnonzero((size > 0) & (reach > 0))
         steepness = steep[free] if isinstance(steep, np.ndarray) else steep
         share, level = _level(size[free], self.root[free], steepness, reach[free], spare)
-        s = np.zeros_like(w)
+        s = np.zeros_like(u)
         s[free], s[kept] = share, 1.0
         x = np.clip(u * (steep / (steep + self.delta)), self.lower, self.upper)
         tied = (s > 0) & (s < 1)
@@ -255,24 +281,60 @@ class Separable:
         x[tied] = s[tied] * np.sign(u[tied]) * np.minimum(level / self.root[tied], reach[tied])
         return x, s, level
 
-    def _newton(self, here: _Point, metric: float, kept: np.ndarray, out: np.ndarray, spare: int) -> np.ndarray | None:
-        """The solution of the linear system for the kinds of coordinates that a proximal step finds."""
-        w = here.w
-        x, s, t = self._proximal(w, here.z, metric * self.diagonal, kept, out, spare)
+    def _newton(
+        self, here: _Point, metric: float, kept: np.ndarray, out: np.ndarray, spare: int
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """The solution of the linear system for the kinds of coordinates and caps that a proximal step finds.
+
+        In (Qw)_i + σ_i a_i = b_i the coordinates with s = 1, in (Pw)_i + σ_i(a_i + √δ_i t) = b_i the ties; Σs = spare,
+        and every binding cap with equality. σ are the signs.
+        """
+        x, s, t = self._proximal(here, metric * self.diagonal, kept, out, spare)
         tied = (s > 0) & (s < 1)
-        at_bound = (s == 1) & ((x == self.lower) | (x == self.upper)) if not self.unbounded else np.zeros(w.size, bool)
-        whole = np.flatnonzero((s == 1) & ~at_bound)
-        ties = np.flatnonzero(tied)
+        at_bound = np.zeros(x.size, dtype=bool)
+        if not self.unbounded:
+            at_bound = (s == 1) & ((x == self.lower) | (x == self.upper))
+        whole, ties, fixed = np.flatnonzero((s == 1) & ~at_bound), np.flatnonzero(tied), np.flatnonzero(at_bound)
         active = np.concatenate([whole, ties])
         if not active.size:
-            return x
+            return x, here.multipliers
+        size = np.abs(x)
+        binding = (here.multipliers != 0) | self.gamma.equal | (self.A @ size > self.h * (1 + 1e-9))
+        while True:
+            rows = np.flatnonzero(binding & (self.A[:, active] != 0).any(axis=1))
+            solution = self._solve(x, s, t, whole, ties, fixed, rows, spare - int(np.count_nonzero(s == 1)) + kept.size)
+            if solution is None:
+                return None
+            negative = (solution[active.size + bool(ties.size) :] < 0) & ~self.gamma.equal[rows]
+            if not negative.any():
+                break
+            binding[rows[negative]] = False
+        ahead, multipliers = np.where(at_bound, x, 0.0), np.zeros(self.h.size)
+        ahead[active] = solution[: active.size]
+        multipliers[rows] = solution[active.size + bool(ties.size) :]
+        return ahead, multipliers
+
+    def _solve(
+        self,
+        x: np.ndarray,
+        s: np.ndarray,
+        t: float,
+        whole: np.ndarray,
+        ties: np.ndarray,
+        fixed: np.ndarray,
+        rows: np.ndarray,
+        left: int,
+    ) -> np.ndarray | None:
+        """Values of the active coordinates, the level of the ties (where there are any), multipliers of the caps."""
         b, Q = self.form.b, self.form.Q
-        target = b[active]
-        if at_bound.any():
-            target = target - Q[np.ix_(active, np.flatnonzero(at_bound))] @ x[at_bound]
+        active = np.concatenate([whole, ties])
         m, n_ties = active.size, ties.size
-        M = np.zeros((m + 1, m + 1)) if n_ties else np.empty((m, m))
+        first = m + bool(n_ties)
+        M, target = np.zeros((first + rows.size,) * 2), np.zeros(first + rows.size)
         M[:m, :m] = Q[np.ix_(active, active)]
+        target[:m] = b[active]
+        if fixed.size:
+            target[:m] -= Q[np.ix_(active, fixed)] @ x[fixed]
         if n_ties:
             sign, reach = np.sign(x[ties]), np.where(x[ties] > 0, self.upper[ties], -self.lower[ties])
             clipped = t / self.root[ties] > reach
@@ -281,19 +343,21 @@ class Separable:
             capped = np.where(clipped, reach, 1.0)
             along = sign * np.where(clipped, t / capped, self.root[ties])  # dz/dt
             M[m, place] = M[place, m] = along
-            fixed = float(s[ties][clipped].sum())
-            M[m, m] = fixed - (spare - np.count_nonzero(s == 1) + kept.size)
-            target = np.append(target, t * fixed)
+            done = float(s[ties][clipped].sum())
+            M[m, m] = done - left
+            target[m] = t * done
             target[place] -= sign * np.where(clipped, 0.5 * (self.delta[ties] * capped - t * t / capped), 0.0)
+        if rows.size:
+            sides = self.A[np.ix_(rows, active)] * np.sign(x[active])
+            M[first:, :m], M[:m, first:] = sides, sides.T
+            corner = np.arange(first, first + rows.size)
+            M[corner, corner] = -1e-12 * float(np.abs(sides).max()) ** 2 / float(self.diagonal.max())
+            target[first:] = self.h[rows] - self.A[np.ix_(rows, fixed)] @ np.abs(x[fixed])
         try:
             solution = np.linalg.solve(M, target)
         except np.linalg.LinAlgError:
             return None
-        if not np.isfinite(solution).all():
-            return None
-        ahead = np.where(at_bound, x, 0.0)
-        ahead[active] = solution[:m]
-        return ahead
+        return np.asarray(solution) if np.isfinite(solution).all() else None
 
 
 def _level(
