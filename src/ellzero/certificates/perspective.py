@@ -236,7 +236,7 @@ class Perspective:
     def _descend(
         self, here: _Point, kept: np.ndarray, out: np.ndarray, spare: int, steps: int
     ) -> tuple[_Point, _Point]:
-        """Accelerated proximal steps on the relaxation, at fixed multipliers: the last point, and the best one."""
+        """Accelerated proximal steps on the relaxation: the last point, and the best one."""
         momentum, before, top = 1.0, here.w, here
         for _ in range(steps):
             point, _, _ = self._proximal(here, self.steepest, kept, out, spare)
@@ -244,9 +244,18 @@ class Perspective:
                 momentum = 1.0  # O'Donoghue & Candès: start again when the momentum points uphill
             later = (1 + math.sqrt(1 + 4 * momentum * momentum)) / 2
             ahead = point + (momentum - 1) / later * (point - before)
-            here, before, momentum = self._at(ahead, here.multipliers, kept, out), point, later
+            here, before, momentum = self._at(ahead, self._prices(here, point), kept, out), point, later
             top = here if here.bound > top.bound else top
         return here, top
+
+    def _prices(self, here: _Point, x: np.ndarray) -> np.ndarray:
+        """Multipliers that would have kept the caps, to first order: a price of ε moves x_i by ε/(steepest + δ_i)."""
+        if not self.h.size:
+            return here.multipliers
+        moves = (self.A * self.A) @ ((x != 0) / (self.steepest + self.delta))
+        excess = self.A @ np.abs(x) - self.h
+        multipliers = here.multipliers + np.where(moves > 0, excess / np.where(moves > 0, moves, 1.0), 0.0)
+        return np.where(self.gamma.equal, multipliers, np.maximum(multipliers, 0.0))
 
     def _share(self, point: _Point, kept: np.ndarray) -> np.ndarray:
         """s_i = w_i divided by where the gain is attained."""
