@@ -226,21 +226,25 @@ def test_readme_quick_start():
     assert_printed(blocks("text")[0], run(blocks("python")[0]))
 
 
+def test_readme_certificate():
+    assert_printed(blocks("text")[3], run(blocks("python")[1]))
+
+
 def test_readme_own_set():
-    assert run(blocks("python")[1]) == ""
-    assert len(blocks("python")) == 3  # a new block needs a test here
+    assert run(blocks("python")[2]) == ""
+    assert len(blocks("python")) == 4  # a new block needs a test here
 
 
 def test_readme_black_box():
     names = {}
-    exec(compile(blocks("python")[2], "README.md", "exec"), names)
+    exec(compile(blocks("python")[3], "README.md", "exec"), names)
     assert names["res"].fun < 1.01  # the best in the box is 1
     assert names["res"].n_values + names["res"].n_monitor <= 1000
 
 
 @pytest.mark.parametrize(("block", "options"), [(1, {}), (2, {"k": 30, "cap": 0.05})])
 def test_readme_demo_tables(block, options, tmp_path, capsys):
-    assert len(blocks("text")) == 3
+    assert len(blocks("text")) == 4
     load("demo").main(**options, out=tmp_path / "demo.png")
     assert_printed(blocks("text")[block], capsys.readouterr().out)
 

@@ -124,7 +124,7 @@ def read_sectors(path: PathLike) -> dict[str, str]:
     return sectors
 
 
-def read_table(path: PathLike, target: str) -> tuple[np.ndarray, np.ndarray, list[str]]:
+def read_table(path: PathLike, target: str, *, text_target: bool = False) -> tuple[np.ndarray, np.ndarray, list[str]]:
     """X, y and the names of X's columns, from a CSV file of numbers with a header row.
 
     Parameters
@@ -132,6 +132,8 @@ def read_table(path: PathLike, target: str) -> tuple[np.ndarray, np.ndarray, lis
     path : path of a .csv, .csv.gz or .csv.bz2 file
     target : str
         Name of the column that becomes y; all others become X.
+    text_target : bool
+        Whether y is read as text, for labels such as "yes" and "no".
 
     Examples
     --------
@@ -145,12 +147,22 @@ def read_table(path: PathLike, target: str) -> tuple[np.ndarray, np.ndarray, lis
     """
     with _rows(path) as (header, rows):
         column = _column(path, header, target)
-        table = np.array([_numbers(path, line, header, cells) for line, cells in rows])
+        labels: list[str] = []
+        lines: list[np.ndarray] = []
+        for line, cells in rows:
+            if text_target:
+                labels.append(cells[column])
+                if not cells[column]:
+                    raise _error(path, line, target, "missing label; fill it in, or drop the row")
+                cells[column] = "0"
+            lines.append(_numbers(path, line, header, cells))
+        table = np.array(lines)
     if table.size == 0:
         raise ValueError(f"{path}: no rows below the header; add data")
     if len(header) == 1:
         raise ValueError(f"{path}: {target!r} is the only column; add the columns that shall explain it")
-    return np.delete(table, column, axis=1), table[:, column], header[:column] + header[column + 1 :]
+    y = np.array(labels) if text_target else table[:, column]
+    return np.delete(table, column, axis=1), y, header[:column] + header[column + 1 :]
 
 
 def read_libsvm(path: PathLike, n_features: int | None = None) -> tuple[Any, np.ndarray]:

@@ -136,23 +136,9 @@ class Path:
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """R(w(k)) against k and, where there is held-out data, its mean loss, with the best k marked."""
-        from .plot import _BLUE, _VERMILLION, _axes, _tidy
+        from .displays import PathDisplay
 
-        ax, seen = _axes(ax), self.fun
-        ax.plot(self.ks, self.fun, "o-", ms=4, lw=1.6, color=_BLUE, label="objective R(w)")
-        if self.validation is not None:
-            best = self.select("validation").k
-            ax.plot(self.ks, self.validation, "o-", ms=4, lw=1.6, color=_VERMILLION, label="held-out loss")
-            ax.axvline(best, color="0.5", lw=1, ls="--", zorder=1, label=f"smallest held-out loss: k = {best}")
-            seen = np.append(seen, self.validation)
-            ax.legend(frameon=False)
-        if 0 < 10 * seen.min() < seen.max() < math.inf:
-            ax.set_yscale("log")
-        ax.locator_params(axis="x", integer=True)
-        ax.set_xlabel("k")
-        ax.set_ylabel("objective R(w)" if self.validation is None else "mean loss")
-        _tidy(ax, "y")
-        return ax
+        return PathDisplay.from_result(self, ax=ax).ax_
 
     def __repr__(self) -> str:
         best = None if self.validation is None else self.select("validation")

@@ -35,9 +35,14 @@ _STYLES = {
     "ZOHT": (_SKY, "--"),
     "StoIHT": (_GREY, "--"),
     "SVRG-HT": (_BLACK, "--"),
+    "PGD": (_SKY, "-"),
     "PGD+H": (_VERMILLION, "-"),
     "IHT+P": (_PURPLE, "-"),
     "auto": (_BLACK, "-"),
+    "exact": (_GREY, "-"),
+    "portfolio": (_BLUE, "-"),
+    "weights": (_BLUE, "-"),
+    "index": (_BLACK, "-"),
 }
 
 _LABELS = {
@@ -119,6 +124,8 @@ def convergence(results: Mapping[str, Result], ax: Axes | None = None, x: str = 
         seen += [*fun[drawn].tolist(), res.fun]
     if seen and 0 < 10 * min(seen) < max(seen):
         ax.set_yscale("log")
+    if x == "iteration":
+        ax.locator_params(axis="x", integer=True)
     ax.set_xlabel(_LABELS[x])
     ax.set_ylabel("objective R(w)")
     _tidy(ax, "y")

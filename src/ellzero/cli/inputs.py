@@ -1,0 +1,228 @@
+"""From files and words to data and sets."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from .. import _readers, sets
+from .screen import Exit, Problem, options
+
+_LIBSVM = (".svm", ".libsvm", ".svmlight")
+_WORDS = {
+    "nonnegative": (0, sets.NonNegative),
+    "nonpositive": (0, lambda: sets.Box(upper=0.0)),
+    "simplex": (1, sets.Simplex),
+    "subsimplex": (1, sets.SubSimplex),
+    "l1": (1, sets.L1Ball),
+    "l2": (1, sets.L2Ball),
+    "linf": (1, sets.LinfBall),
+    "box": (2, sets.Box),
+}
+
+
+class Sparsity(click.ParamType):  # type: ignore[type-arg]
+    """A number of nonzeros, or a fraction of them."""
+
+    name = "number|fraction"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> int | float:
+        """15 or 0.1."""
+        try:
+            return int(value)
+        except ValueError:
+            pass
+        try:
+            return float(value)
+        except ValueError:
+            self.fail(f"{value!r} is neither a number of nonzeros, such as 15, nor a fraction, such as 0.1")
+
+
+class Levels(click.ParamType):  # type: ignore[type-arg]
+    """The k of a path: 20, or 5:50:5, or 1,2,5,10."""
+
+    name = "K|first:last[:step]|k,k,..."
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> list[int]:
+        """The k, as integers."""
+        if isinstance(value, list):
+            return value
+        try:
+            if ":" in value:
+                first, last, *step = (int(part) for part in value.split(":"))
+                return list(range(first, last + 1, *step))
+            levels = [int(part) for part in value.split(",")]
+        except (ValueError, TypeError):
+            self.fail(f"{value!r} names no k; write 20 (for 1, ..., 20), 5:50:5 or 1,2,5,10")
+        return list(range(1, levels[0] + 1)) if len(levels) == 1 else levels
+
+
+class Constraint(click.ParamType):  # type: ignore[type-arg]
+    """A set by its word, with its numbers behind a colon."""
+
+    name = "word[:numbers]"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> sets.ConstraintSet:
+        """nonnegative, box:-1,1, l1:0.5, ..."""
+        if isinstance(value, sets.ConstraintSet):
+            return value
+        word, _, rest = value.partition(":")
+        known = ", ".join(f"{name}{(':R', ':LOW,HIGH')[n - 1] if n else ''}" for name, (n, _) in _WORDS.items())
+        if word not in _WORDS:
+            self.fail(f"{value!r} is no constraint; write one of {known}")
+        count, make = _WORDS[word]
+        try:
+            numbers = [float(part) for part in rest.split(",")] if rest else []
+        except ValueError:
+            self.fail(f"{rest!r} in {value!r} must be numbers; write one of {known}")
+        if word in ("simplex", "subsimplex") and not numbers:
+            numbers = [1.0]
+        if len(numbers) != count:
+            self.fail(f"{value!r} needs {count} number(s) behind the colon; write one of {known}")
+        try:
+            return make(*numbers)  # type: ignore[operator, no-any-return]
+        except ValueError as error:
+            self.fail(str(error))
+
+
+@dataclass
+class Data:
+    """A table to learn from: X, y and names, and where they come from."""
+
+    X: Any
+    y: np.ndarray
+    names: list[str]
+    path: str
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of X."""
+        return int(self.X.shape[0]), int(self.X.shape[1])
+
+    def rows(self, index: np.ndarray) -> Data:
+        """Some of the rows."""
+        return Data(self.X[index], self.y[index], self.names, self.path)
+
+    def places(self, names: Sequence[str], option: str) -> list[int]:
+        """Columns by name."""
+        unknown = [name for name in names if name not in self.names]
+        if unknown:
+            raise Problem(
+                f"{option} {unknown[0]}: {self.path} has no such column; it has {_readers._some(self.names)}", Exit.DATA
+            )
+        return [self.names.index(name) for name in names]
+
+
+@contextmanager
+def reading() -> Iterator[None]:
+    """Errors of files, and of what is in them, have their own exit code."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise Problem(f"{error.filename}: there is no such file; check the path", Exit.DATA) from error
+    except IsADirectoryError as error:
+        raise Problem(f"{error.filename}: this is a folder; name a file in it", Exit.DATA) from error
+    except (OSError, ValueError) as error:
+        raise Problem(str(error), Exit.DATA) from error
+
+
+def read_data(path: str, target: str | None, kind: str | None, labels: bool) -> Data:
+    """A CSV or LIBSVM file, told apart by the name unless the kind is given."""
+    plain = Path(path).with_suffix("") if Path(path).suffix in (".gz", ".bz2") else Path(path)
+    if kind is None:
+        kind = "libsvm" if plain.suffix in _LIBSVM else "csv"
+    with reading():
+        if kind == "libsvm":
+            X, y = _readers.read_libsvm(path)
+            return Data(X, y, [f"x{i}" for i in range(X.shape[1])], path)
+        if target is None:
+            raise click.UsageError("Missing option '--target': name the column to be explained")
+        X, y, names = _readers.read_table(path, target, text_target=labels)
+    return Data(X, y, names, path)
+
+
+def read_groups(path: str, names: Sequence[str], what: str = "feature") -> list[str]:
+    """The group of every name: a CSV file with the columns symbol and sector, or feature and group."""
+    with reading():
+        with _readers._rows(path) as (header, rows):
+            pairs = (("feature", "group"), ("symbol", "sector"))
+            found = next((pair for pair in pairs if set(pair) <= set(header)), None)
+            if found is None:
+                raise ValueError(f"{path}: the header must name feature and group, or symbol and sector, got {header}")
+            first, second = (header.index(name) for name in found)
+            known = {cells[first]: cells[second] or "Unknown" for _, cells in rows}
+        lost = [name for name in names if name not in known]
+        if lost:
+            raise ValueError(f"{path}: no group for {_readers._some(lost)}; add a row for every {what}")
+    return [known[name] for name in names]
+
+
+def constraint_of(parts: Sequence[sets.ConstraintSet], groups: list[str] | None) -> sets.ConstraintSet | None:
+    """The intersection of what was asked; with groups, for every group."""
+    if not parts:
+        if groups is not None:
+            raise click.UsageError("'--groups' needs '--constraint', the set of every group, such as l1:0.1")
+        return None
+    whole = parts[0] if len(parts) == 1 else sets.Intersection(*parts)
+    return whole if groups is None else sets.GroupWise(whole, groups=groups)
+
+
+def writable(path: str | None) -> None:
+    """Complain before the work is done rather than after it."""
+    if path is None:
+        return
+    folder = Path(path).absolute().parent
+    nearest = next(parent for parent in (folder, *folder.parents) if parent.exists())
+    if not os.access(nearest, os.W_OK) or not nearest.is_dir() or Path(path).is_dir():
+        raise Problem(f"{path}: cannot be written there; choose another file", Exit.DATA)
+
+
+#: what is learnt from
+data_options = options(
+    click.argument("data", metavar="DATA"),
+    click.option("--target", metavar="COLUMN", help="Column to be explained (CSV files)."),
+    click.option("--format", "kind", type=click.Choice(["csv", "libsvm"]), help="Default: by the file's name."),
+)
+#: what is asked
+question_options = options(
+    click.option(
+        "--loss",
+        type=click.Choice(["squared", "huber", "poisson", "logistic"]),
+        default="squared",
+        show_default=True,
+        help="logistic: two classes or more; labels may be text.",
+    ),
+    click.option(
+        "--constraint",
+        "constraints",
+        type=Constraint(),
+        multiple=True,
+        help="Γ: nonnegative, nonpositive, box:LOW,HIGH, l1:R, l2:R, linf:R, simplex:R, subsimplex:R. "
+        "Repeat for an intersection.",
+    ),
+    click.option("--groups", metavar="FILE", help="CSV with feature,group: the constraint then holds in every group."),
+    click.option("--keep", multiple=True, metavar="COLUMN", help="Always kept; counts in k. May be repeated."),
+    click.option(
+        "--ridge", type=click.FloatRange(min=0), help="Default 0; logistic: a hundredth of the mean variance."
+    ),
+    click.option("--intercept/--no-intercept", default=True, show_default=True, help="Never counted or constrained."),
+)
+#: how the answer is looked for
+method_options = options(
+    click.option("--method", default="auto", show_default=True, help="A method by its name; see ellzero info."),
+    click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="For random methods."),
+    click.option("--max-iter", type=click.IntRange(min=1), default=1000, show_default=True, help="Iterations at most."),
+    click.option("--time-limit", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS"),
+)
+#: where the answer goes
+output_options = options(
+    click.option("--out", metavar="FILE", help="Weights as .csv, or everything as .json."),
+    click.option("--report", metavar="FILE", help="A report as one HTML file."),
+)

@@ -1,0 +1,192 @@
+"""Displays of runs: how the objective fell, and what other k would give."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from .. import plot as _plot
+from .._arrays import to_host
+from ..path import Path
+from ..result import Result
+from ._base import Display, fitted, name_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+class ConvergenceDisplay(Display):
+    """R of the iterates against iterations, time or counts, a line for each result, and what was proved below it.
+
+    Parameters
+    ----------
+    results : mapping from name to Result
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+    figure_ : matplotlib Figure
+
+    Examples
+    --------
+    >>> import ellzero as ez, matplotlib.pyplot as plt
+    >>> problem = ez.datasets.make_regression(50, 20, 3)
+    >>> res = ez.minimize(ez.risks.LeastSquares(problem.X, problem.y), k=3, method="IHT")
+    >>> display = ez.ConvergenceDisplay.from_result(res, x="n_gradients")
+    >>> display.ax_.get_xlabel()
+    'gradients of single terms'
+    >>> plt.close(display.figure_)
+    """
+
+    def __init__(self, *, results: Mapping[str, Result]) -> None:
+        self.results = results
+
+    def plot(self, ax: Axes | None = None, *, x: str = "iteration") -> Self:
+        """Draw; `x` is "iteration" or a column of `History`."""
+        ax = _plot.convergence(self.results, ax, x)
+        bounds = {name: getattr(r.certificate, "lower_bound", None) for name, r in self.results.items()}
+        for name, style in _plot.styles(list(self.results)).items():
+            bound = bounds[name]
+            if bound is not None and np.isfinite(bound) and (bound > 0 or ax.get_yscale() == "linear"):
+                label = "proved lower bound" + ("" if len(self.results) == 1 else f", {name}")
+                ax.axhline(bound, color=style["color"], lw=1, ls="-.", label=label)
+                ax.legend(frameon=False)
+        return self._keep(ax)
+
+    @classmethod
+    def from_result(
+        cls, result: Result | Mapping[str, Result], *, name: str | None = None, ax: Axes | None = None, **options: Any
+    ) -> Self:
+        """Draw one result, under its method's name unless given, or several by name."""
+        if isinstance(result, Mapping):
+            return cls(results=result).plot(ax, **options)
+        return cls(results={name or result.method: result}).plot(ax, **options)
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, name: str | None = None, ax: Axes | None = None, **options: Any) -> Self:
+        """Draw the run of a fitted estimator."""
+        return cls.from_result(fitted(estimator, "result_"), name=name, ax=ax, **options)
+
+
+class PathDisplay(Display):
+    """R(w(k)) and the loss on held-out data, or the coefficients w(k), against k.
+
+    Parameters
+    ----------
+    results : Path, or sequence of Result
+        The answers, in the order of k.
+    held_out : pair of arrays, optional
+        Some k, and for each of them the loss on data that was held out.
+    feature_names : sequence of str, optional
+        For the coefficients.
+    chosen : int, optional
+        A k to mark.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+    figure_ : matplotlib Figure
+
+    Examples
+    --------
+    >>> import ellzero as ez, matplotlib.pyplot as plt
+    >>> problem = ez.datasets.make_regression(100, 50, 3)
+    >>> path = ez.minimize_path(ez.risks.LeastSquares(problem.X, problem.y), ks=6)
+    >>> display = ez.PathDisplay.from_result(path, of="coefficients")
+    >>> display.ax_.get_ylabel()
+    'coefficient'
+    >>> plt.close(display.figure_)
+    """
+
+    def __init__(
+        self,
+        *,
+        results: Iterable[Result],
+        held_out: tuple[Any, Any] | None = None,
+        feature_names: Sequence[str] | None = None,
+        chosen: int | None = None,
+    ) -> None:
+        self.results, self.held_out, self.feature_names, self.chosen = results, held_out, feature_names, chosen
+
+    def plot(self, ax: Axes | None = None, *, of: str = "loss", most: int = 8) -> Self:
+        """Draw `of` = "loss" or "coefficients"; the `most` largest coefficients have a colour and a name."""
+        if of not in ("loss", "coefficients"):
+            raise ValueError(f'of must be "loss" or "coefficients", got {of!r}')
+        ax = _plot._axes(ax)
+        ks = np.array([res.k for res in self.results])
+        best: int | None = None
+        if of == "loss":
+            best = self._losses(ax, ks)
+        else:
+            self._coefficients(ax, ks, most)
+        if self.chosen is not None and self.chosen != best:
+            ax.axvline(self.chosen, color="0.3", lw=1, ls=":", zorder=1, label=f"chosen: k = {self.chosen}")
+        ax.locator_params(axis="x", integer=True)
+        ax.set_xlabel("k")
+        _plot._tidy(ax, "y")
+        if of == "coefficients":  # beside the axes: the lines fill the inside
+            ax.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+        elif ax.get_legend_handles_labels()[0][1:]:
+            ax.legend(frameon=False)
+        return self._keep(ax)
+
+    def _losses(self, ax: Axes, ks: np.ndarray) -> int | None:
+        """Both curves; the k with the smaller held-out loss, if there is one."""
+        seen, best = np.array([res.fun for res in self.results]), None
+        ax.plot(ks, seen, "o-", ms=4, lw=1.6, color=_plot._BLUE, label="objective R(w)")
+        if self.held_out is not None:
+            tried, losses = np.asarray(self.held_out[0]), np.asarray(self.held_out[1], dtype=float)
+            best = int(tried[np.nanargmin(losses)])
+            ax.plot(tried, losses, "o-", ms=4, lw=1.6, color=_plot._VERMILLION, label="held-out loss")
+            ax.axvline(best, color="0.5", lw=1, ls="--", zorder=1, label=f"smallest held-out loss: k = {best}")
+            seen = np.append(seen, losses)
+        if 0 < 10 * seen.min() < seen.max() < np.inf:
+            ax.set_yscale("log")
+        ax.set_ylabel("objective R(w)" if self.held_out is None else "mean loss")
+        return best
+
+    def _coefficients(self, ax: Axes, ks: np.ndarray, most: int) -> None:
+        paths = np.array([to_host(res.x) for res in self.results], dtype=float)
+        used = np.flatnonzero(paths.any(axis=0))
+        used = used[np.argsort(-np.abs(paths[-1, used]), kind="stable")]
+        paths[paths == 0] = np.nan  # a line where a feature is selected, none where it is not
+        names = [name_of(self.feature_names, i) for i in used]
+        style = _plot.styles(names[:most])
+        for rank, (i, name) in enumerate(zip(used, names, strict=True)):
+            look = (
+                {"lw": 1.6, **style[name], "label": name} if rank < most else {"lw": 0.8, "color": "0.7", "zorder": 1}
+            )
+            ax.plot(ks, paths[:, i], marker="o", ms=3, **look)
+        ax.axhline(0, color="0.9", lw=1, zorder=0)
+        ax.set_ylabel("coefficient")
+
+    @classmethod
+    def from_result(
+        cls,
+        result: Path | Sequence[Result],
+        *,
+        feature_names: Sequence[str] | None = None,
+        chosen: int | None = None,
+        ax: Axes | None = None,
+        **options: Any,
+    ) -> Self:
+        """Draw what `minimize_path` returned."""
+        known = isinstance(result, Path) and result.validation is not None
+        held_out = (result.ks, result.validation) if known else None  # type: ignore[union-attr]
+        return cls(results=result, held_out=held_out, feature_names=feature_names, chosen=chosen).plot(ax, **options)
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, ax: Axes | None = None, **options: Any) -> Self:
+        """Draw the path of an estimator that chose k by cross-validation.
+
+        The held-out loss is minus the mean score of the folds, for the ridge that was chosen.
+        """
+        results, held_out = fitted(estimator, "path_"), None
+        scores = getattr(estimator, "cv_results_", None)
+        if scores is not None:
+            rows = scores["ridge"] == estimator.ridge_
+            held_out = scores["k"][rows], -scores["mean_test_score"][rows]
+        names, chosen = getattr(estimator, "feature_names_in_", None), getattr(estimator, "k_", None)
+        return cls(results=results, held_out=held_out, feature_names=names, chosen=chosen).plot(ax, **options)
