@@ -4,11 +4,11 @@ import importlib
 import itertools
 import sys
 
-ALL = ["foundations", "restarts", "queries", "projections", "growth", "peers"]
+ALL = ["foundations", "restarts", "queries", "projections", "growth", "tracking", "gene-expression", "peers"]
 
 names = list(itertools.takewhile(lambda argument: not argument.startswith("-"), sys.argv[1:]))
 options = sys.argv[1 + len(names) :]
 for name in names or ALL:
     print(f"== {name}", flush=True)
-    main = importlib.import_module(f"benchmarks.{name}").main
+    main = importlib.import_module(f"benchmarks.{name.replace('-', '_')}").main
     main(options) if options else main()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -90,6 +91,15 @@ class Market:
         if start == len(self.dates):
             raise ValueError(f"date must not be after the last day, {self.dates[-1]}, got date={date}")
         return self._days(slice(start, None))
+
+    def to_pandas(self) -> tuple[Any, Any, Any]:
+        """The returns as a DataFrame, those of the index as a Series by date, and the sectors as a Series by name."""
+        import pandas as pd
+
+        dates = None if self.dates is None else pd.DatetimeIndex(self.dates, name="date")
+        returns = pd.DataFrame(self.returns, index=dates, columns=self.names.tolist())
+        sectors = None if self.sectors is None else pd.Series(self.sectors.tolist(), returns.columns, name="sector")
+        return returns, pd.Series(self.index_returns, returns.index, name="index"), sectors
 
     def _days(self, days: slice) -> Market:
         dates = None if self.dates is None else self.dates[days]

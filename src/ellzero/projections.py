@@ -167,7 +167,8 @@ def projector(kind: str, constraint: ConstraintSet, k: int, n_features: int, kee
     whole_space = kind == "sparse" or isinstance(constraint, Everywhere)
 
     def project(v: Array) -> tuple[Array, Array]:
-        support = largest_entries(v, k, kept)
+        chosen = constraint.sparse_support(to_host(require_finite(v)), k, kept) if kind == "restricted" else None
+        support = largest_entries(v, k, kept) if chosen is None else index_like(chosen, v)
         values = v[support]
         if not whole_space:
             values = constraint.project(values, support)
