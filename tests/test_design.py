@@ -10,6 +10,7 @@ import pytest
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
+import ellzero as ez
 from ellzero._arrays import to_host
 from ellzero.risks import _spectrum
 from ellzero.risks._as_design import as_design
@@ -315,3 +316,31 @@ def test_square_sums(kind, shape):
     rng = np.random.default_rng(0)
     X, weights = rng.standard_normal(shape) * (rng.random(shape) < 0.7), rng.random(shape[0])
     np.testing.assert_allclose(as_design(kind(X)).square_sums(weights), weights @ X**2, rtol=1e-12)
+
+
+@pytest.mark.parametrize("order", [np.ascontiguousarray, np.asfortranarray])
+def test_gathered_columns_are_those_of_the_matrix(order):
+    """Whatever was gathered before: columns that are remembered are the right ones."""
+    rng = np.random.default_rng(0)
+    X = order(rng.standard_normal((300, 700)))
+    design = as_design(X)
+    last = np.arange(3)
+    for _ in range(300):
+        index = rng.choice(700, rng.integers(1, 25), replace=bool(rng.random() < 0.2))
+        if rng.random() < 0.5:  # much like the last one
+            index = np.unique(np.concatenate([index[:4], rng.choice(last, last.size // 2 + 1)]))
+        elif rng.random() < 0.8:
+            index = np.sort(index)
+        np.testing.assert_array_equal(design.columns(index).dense(), X[:, index])
+        w = np.zeros(700)
+        w[index] = rng.standard_normal(index.size)
+        np.testing.assert_allclose(design.forward(w, np.unique(index)), X @ w, atol=1e-12)
+        last = index
+
+
+def test_nothing_gathered_outlives_a_run():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((100, 600)), rng.standard_normal(100)
+    risk = ez.risks.LeastSquares(X, y)
+    ez.minimize(risk, 4)
+    assert risk.design._recent is None

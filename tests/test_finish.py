@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import ellzero as ez
 from common import membership, support_preserving_sets
 from ellzero import sets as S
-from ellzero.finish import SwapSearch, minimise_quadratic, refit
+from ellzero.finish import SwapSearch, _contenders, minimise_quadratic, refit
 
 NAMES = list(support_preserving_sets(6, np.random.default_rng(0)))
 NONE = np.empty(0, dtype=np.intp)
@@ -115,6 +115,37 @@ class TestSwaps:
         assert np.count_nonzero(end.w) <= 4
         assert end.value <= start.value
         assert end.value <= self.best_exchange(risk, S.Everywhere(), end.w) + 1e-9 * abs(end.value)
+
+    def test_newcomers_that_are_ruled_out_cannot_help(self):
+        """The bound against all exchanges, with some columns nearly inside the span of others."""
+        ruled_out = 0
+        for seed in range(12):
+            rng = np.random.default_rng(seed)
+            X = rng.standard_normal((30, 14))
+            X[:, 8:] = X[:, :6] + rng.choice([0.01, 0.3, 1.0], 6) * X[:, 8:]
+            risk = ez.risks.LeastSquares(X, X[:, :4] @ rng.uniform(0.5, 2, 4) + 0.3 * rng.standard_normal(30))
+            kept = np.array([0, 1, 2, 3 + seed % 3])
+            point = refit(risk, S.Everywhere(), kept)
+            model = risk.curvature(point)
+            C, H = model.columns(kept), np.linalg.inv(model.block(kept))
+            q = np.maximum(model.diagonal - np.einsum("ij,jk,ik->i", C, H, C), 0.0)
+            others = np.setdiff1d(np.arange(14), kept)
+            worth = np.abs(point.gradient) / 2 * np.isin(np.arange(14), others)
+            left = _contenders(worth, model.diagonal, q, float(np.min(point.w[kept] ** 2 / np.diag(H))))
+            for j in np.setdiff1d(others, left):
+                for i in range(4):
+                    after = refit(risk, S.Everywhere(), np.sort(np.append(np.delete(kept, i), j)))
+                    assert after.value >= point.value * (1 - 1e-9)
+            assert set(left) <= set(others)
+            ruled_out += others.size - left.size
+        assert ruled_out > 20
+
+    @pytest.mark.parametrize("seed", range(4))
+    def test_a_whole_run_ends_where_no_single_exchange_helps(self, seed):
+        problem = ez.datasets.make_regression(60, 40, 6, correlation=0.8, snr=2.0, rng=seed)
+        risk = ez.risks.LeastSquares(problem.X, problem.y)
+        result = ez.minimize(risk, 6)
+        assert result.fun <= self.best_exchange(risk, S.Everywhere(), result.x) * (1 + 1e-9)
 
     @pytest.mark.parametrize("kind", NAMES)
     def test_never_worse_and_always_feasible(self, kind):

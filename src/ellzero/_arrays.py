@@ -64,7 +64,9 @@ def index_like(index: np.ndarray, reference: Array) -> Array:
 def _kth_and_largest(xp: Namespace, a: Array, k: int) -> tuple[Array, Array]:
     """The k-th largest entry of a and the largest one; NaN counts as larger than everything."""
     if xp is np:
-        top = np.partition(a, a.size - k)[a.size - k :]
+        # selection is slow among many equal entries, such as the zeros of a sparse vector, and sorting is not
+        ordered = np.sort(a) if 2 * np.count_nonzero(a) < a.size else np.partition(a, a.size - k)
+        top = ordered[a.size - k :]
         return top[0], top.max()
     if hasattr(a, "topk"):  # torch
         top = a.topk(k).values

@@ -17,7 +17,7 @@ from .risks.base import Point, Risk
 from .sets import ConstraintSet, EmptySlice, Everywhere, GroupWise, L1Ball, NonNegative, Simplex, SubSimplex
 from .sets._signs import admissible_signs
 
-_BATCH = 8  # exchanges looked at together: their columns of the Hessian come from one product
+_BATCH = 8  # exchanges tried in a round; places looked at where not all can be
 
 
 @dataclass(frozen=True)
@@ -38,53 +38,75 @@ def refit(
     projected gradient steps.
     """
     part = risk.restrict(support)
-    u = part.zero if start is None else like(to_host(start)[support], part.zero)
-    u = u if isinstance(gamma, Everywhere) else gamma.project(u, support)
-    if support.size:
+    direct = None if units is not None or isinstance(gamma, Everywhere) else _at_once(part, gamma, support)
+    if direct is not None:
+        here = part.at(like(direct, part.zero))
+    else:
+        u = part.zero if start is None else like(to_host(start)[support], part.zero)
+        here = part.at(u if isinstance(gamma, Everywhere) else gamma.project(u, support))
+    if support.size and direct is None:
         with np.errstate(over="ignore", invalid="ignore"):
-            known = part.curvature(part.at(u)) is not None
-            origin = part.zero if isinstance(gamma, Everywhere) else gamma.project(part.zero, support)
-            value = part.at(u).value
-            # a step too far, where exp overflows, say; and gradient steps alone take long to come back from afar
-            if not math.isfinite(value) or (not known and part.at(origin).value < value):
-                u = origin
-            u = _newton(part, gamma, support, u, units) if known else _accelerated(part, gamma, support, u)
-    point = risk.at(scatter(u, index_like(support, u), risk.n_features), index_like(support, u))
+            model = part.curvature(here)
+            if model is None or not model.exact:
+                origin = part.at(part.zero if isinstance(gamma, Everywhere) else gamma.project(part.zero, support))
+                # a step too far, where exp overflows, say; and gradient steps alone take long to come back from afar
+                if not math.isfinite(here.value) or (model is None and origin.value < here.value):
+                    here = origin
+            if model is None:
+                here = _accelerated(part, gamma, support, here)
+            else:
+                here = _newton(part, gamma, support, here, units)
+    point = risk.at(scatter(here.w, index_like(support, here.w), risk.n_features), index_like(support, here.w))
     if type(part) is type(risk) and part.n_outputs == 1 and isinstance(part, LinearModel):
-        point._state = part.at(u).state  # the same predictions, without another look at the data
+        point._state = here.state  # the same predictions, without another look at the data
     return point
 
 
-def _newton(part: Risk, gamma: ConstraintSet, support: np.ndarray, u: Array, units: Units | None) -> Array:
+def _at_once(part: Risk, gamma: ConstraintSet, support: np.ndarray) -> np.ndarray | None:
+    """The answer for a quadratic risk, where Γ solves such problems itself; None otherwise."""
+    if type(gamma).quadratic_minimum is ConstraintSet.quadratic_minimum or not support.size:
+        return None
+    origin = part.at(part.zero)
+    model = part.curvature(origin)
+    if model is None or not model.exact:
+        return None
+    return gamma.quadratic_minimum(
+        model.block(np.arange(support.size)), -0.5 * to_host(origin.gradient).astype(float), support
+    )
+
+
+def _newton(part: Risk, gamma: ConstraintSet, support: np.ndarray, here: Point, units: Units | None) -> Point:
     for _ in range(300):  # Newton needs few, the majoriser of a robust loss more
-        here = part.at(u)
         model = part.curvature(here)
         G = model.block(np.arange(support.size))
-        values = to_host(u).astype(float)
-        b = G @ values - 0.5 * to_host(here.gradient)
+        values = to_host(here.w).astype(float)
+        # where one step is enough it starts from the origin: the same answer to the last digit, whatever the start
+        base = part.at(part.zero) if model.exact else here
+        b = G @ to_host(base.w).astype(float) - 0.5 * to_host(base.gradient)
         if not (np.isfinite(G).all() and np.isfinite(b).all()):
-            return _accelerated(part, gamma, support, u)
+            return _accelerated(part, gamma, support, here)
         if units is None:
             target = minimise_quadratic(G, b, gamma, support, values)
         else:
             s = units.scales[support]
             target = s * minimise_quadratic(s[:, None] * G * s, s * b, units.gamma, support, values / s)
         if model.exact:
-            return like(target, u)
+            return part.at(like(target, here.w))
         move = target - values
         slope = float(to_host(here.gradient) @ move)
         size = 1.0
         while size > 1e-10:
-            there = part.at(like(values + size * move, u))
+            there = part.at(like(values + size * move, here.w))
             if there.value <= here.value + 1e-4 * size * min(slope, 0.0):
                 break
             size *= 0.5
         else:
-            return _accelerated(part, gamma, support, u) if slope > 0 else u
-        u = there.w
-        if here.value - there.value <= 1e-13 * abs(here.value):
-            return u
-    return u
+            return _accelerated(part, gamma, support, here) if slope > 0 else here
+        gained = here.value - there.value
+        here = there
+        if gained <= 1e-13 * abs(here.value):
+            break
+    return here
 
 
 def minimise_quadratic(
@@ -93,19 +115,21 @@ def minimise_quadratic(
     """argmin uᵀGu - 2bᵀu over the slice of Γ on the support."""
     if isinstance(gamma, Everywhere):
         return _solve(G, b)
+    if (found := gamma.quadratic_minimum(G, b, support)) is not None:
+        return found
     free, project = _solve(G, b), gamma.on(support)
     inside = project(free)
     if norm(inside - free) <= 1e-14 * norm(free):
         return free
-    if isinstance(gamma, NonNegative) and (found := _non_negative(G, b)) is not None:
+    if isinstance(gamma, NonNegative) and (found := _non_negative(G, b, free)) is not None:
         return found
     L = float(np.linalg.eigvalsh(G)[-1])
     return _fista(G, b, 1 / L, project, start) if L > 0 else project(start)
 
 
-def _non_negative(G: np.ndarray, b: np.ndarray) -> np.ndarray | None:
+def _non_negative(G: np.ndarray, b: np.ndarray, free: np.ndarray) -> np.ndarray | None:
     """argmin uᵀGu - 2bᵀu over u >= 0 by active sets: drop what is negative, add what pays most; None if that cycles."""
-    active, tolerance = np.ones(b.size, dtype=bool), 1e-13 * float(np.abs(b).max(initial=0.0))
+    active, tolerance = free > 0, 1e-13 * float(np.abs(b).max(initial=0.0))
     for _ in range(3 * b.size + 10):
         u = np.zeros(b.size)
         u[active] = _solve(G[np.ix_(active, active)], b[active])
@@ -140,10 +164,9 @@ def _fista(
     return u
 
 
-def _accelerated(part: Risk, gamma: ConstraintSet, support: np.ndarray, u: Array) -> Array:
+def _accelerated(part: Risk, gamma: ConstraintSet, support: np.ndarray, here: Point) -> Point:
     """Projected gradient steps with a step size that adapts, for risks whose curvature is not known."""
     L = 1.0
-    here = part.at(u)
     y, t = here, 1.0
     for _ in range(1000):
         L *= 0.7
@@ -157,7 +180,7 @@ def _accelerated(part: Risk, gamma: ConstraintSet, support: np.ndarray, u: Array
             L *= 2.0
         if not there.value <= here.value - 1e-14 * abs(here.value):
             if y is here:
-                return here.w
+                return here
             y, t = here, 1.0
             continue
         t_next = 0.5 * (1 + math.sqrt(1 + 4 * t * t))
@@ -167,25 +190,42 @@ def _accelerated(part: Risk, gamma: ConstraintSet, support: np.ndarray, u: Array
         y, here, t = part.at(ahead), there, t_next
         if not math.isfinite(y.value):
             y, t = here, 1.0
-    return here.w
+    return here
 
 
 def _solve(G: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """G⁻¹b, by least squares where G is singular."""
+    """G⁻¹b for a positive semidefinite G; the shortest solution where columns depend on each other up to rounding."""
+    from scipy.linalg import cho_solve
+
+    diagonal = np.diagonal(G)
     try:
-        solution: np.ndarray = np.linalg.solve(G, b)
-        if np.isfinite(solution).all() and norm(G @ solution - b) <= 1e-6 * (norm(b) + 1e-300):
+        factor = np.linalg.cholesky(G)
+        # a pivot is what the earlier columns leave of a diagonal entry
+        if (np.diagonal(factor) ** 2 > 1e-13 * diagonal).all():
+            solution: np.ndarray = cho_solve((factor, True), b, check_finite=False)
             return solution
     except np.linalg.LinAlgError:
         pass
-    least: np.ndarray = np.linalg.lstsq(G, b, rcond=1e-12)[0]
+    scales = 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+    least: np.ndarray = scales * np.linalg.lstsq(scales[:, None] * G * scales, scales * b, rcond=1e-12)[0]
     return least
 
 
-def _chunks(d: int, width: int) -> list[slice]:
-    """Slices of range(d) whose rows of this width stay in the cache together."""
+def _chunks(a: np.ndarray, width: int) -> list[np.ndarray]:
+    """Pieces of an array along its last axis, so many that this wide they stay in the cache."""
     step = max(1, 2**16 // max(width, 1))
-    return [slice(start, min(start + step, d)) for start in range(0, d, step)]
+    return [a[..., start : start + step] for start in range(0, a.shape[-1], step)]
+
+
+def _contenders(worth: np.ndarray, diagonal: np.ndarray, q: np.ndarray, loss: float) -> np.ndarray:
+    """The newcomers j that may pay for the cheapest place, the one of this loss ω²: without them none helps.
+
+    With a_j the worth of the slope and t_j = G_jj - q_j the part of column j inside the span of the kept ones, so that
+    β² <= t_j: (a_j + |β|ω)² <= ω²(q_j + β²) for all such β if and only if a_j <= ω(√G_jj - √t_j), and then the
+    exchange does not help for any larger ω either.
+    """
+    span = np.sqrt(diagonal) - np.sqrt(np.maximum(diagonal - q, 0.0))
+    return np.flatnonzero(worth > (1 - 1e-9) * math.sqrt(loss) * span)
 
 
 def _inverse(G: np.ndarray) -> np.ndarray:
@@ -230,10 +270,10 @@ class SwapSearch:
     @np.errstate(over="ignore", invalid="ignore")
     def improve(self, point: Point) -> Point:
         """The point after all exchanges that helped; never a worse one."""
-        start = np.flatnonzero(to_host(point.w))
-        if self.keep.size:
-            start = np.union1d(start, self.keep)
-        best = min(point, refit(self.risk, self.gamma, start, point.w, self.units), key=lambda p: p.value)
+        best = point
+        if not point.visits:  # not refitted by the step that led here
+            start = np.union1d(np.flatnonzero(to_host(point.w)), self.keep).astype(np.intp)
+            best = min(point, refit(self.risk, self.gamma, start, point.w, self.units), key=lambda p: p.value)
         model = self.risk.curvature(best)
         if model is None or not self.risk.convex:
             return best
@@ -257,8 +297,17 @@ class SwapSearch:
         support = np.flatnonzero(to_host(point.w))
         movable = np.setdiff1d(support, self.keep)
         leave = rng.choice(movable, min(movable.size, max(1, movable.size // 3)), replace=False)
+        stay = np.setdiff1d(support, leave)
+        if type(self.gamma).sparse_support is not ConstraintSet.sparse_support:
+            # Γ may have no member on so few places: others are put there at once, at random
+            v = to_host(point.w).astype(float)
+            size = float(np.abs(v).max(initial=0.0))
+            v += rng.random() * size * rng.random(v.size)
+            v[leave] = -size
+            proposed = self.gamma.sparse_support(v, self.k, self.keep)
+            stay = stay if proposed is None else proposed
         try:
-            return refit(self.risk, self.gamma, np.setdiff1d(support, leave), point.w, self.units)
+            return refit(self.risk, self.gamma, stay, point.w, self.units)
         except EmptySlice:
             return point
 
@@ -276,8 +325,6 @@ class SwapSearch:
         exact = model.exact and isinstance(self.gamma, Everywhere)
         best, used = point, set(S.tolist())
         tries = worth[: _BATCH * (1 if exact else self.patience)]
-        if exact and tries:
-            model.columns(np.array(list(dict.fromkeys(j for _, j in tries))))
         for i, j in tries:
             out = int(S[i]) if i < S.size else None
             if j in used or (out is not None and out not in used):
@@ -295,39 +342,42 @@ class SwapSearch:
         self, w: np.ndarray, c: np.ndarray, S: np.ndarray, model: Any, diagonal: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
         """For every place in the support (and a free one, if there is): the best newcomer and its gain."""
-        price = self._prices(w, c, S)
+        shift, price = self._prices(w, c, S)
+        c = c - shift
         outside = np.ones(w.size, dtype=bool)
         outside[S] = False
         if not outside.any():
             return None
         j_of, gain, q = np.empty(0, np.intp), np.empty(0), diagonal
+        worth = np.where(outside, self._worth(c, price), 0.0)
         if S.size:
-            H = _inverse(model.block(S))
+            whole, places, rows = model.affords(S.size), np.arange(S.size), np.flatnonzero(outside)
+            C = model.columns(S) if whole else None
+            H = _inverse(model.block(S) if C is None else C[S])
             h = np.maximum(np.diagonal(H), 1e-300)
             loss = w[S] ** 2 / h  # what removing each costs
             loss[np.isin(S, self.keep)] = np.inf
-            whole = model.affords(S.size)
-            if whole:
-                places, C = np.arange(S.size), model.columns(S)
-                B = C @ H
-                q = np.maximum(diagonal - np.einsum("ij,ij->i", B, C), 0.0)
+            if C is None:
+                places = self._vulnerable(loss, np.max(worth**2 / diagonal))
+                images = model.images(S, H[:, places]) if places.size else np.empty((w.size, 0))
             else:
-                places = self._vulnerable(loss, np.max((self._worth(c, price) ** 2 / diagonal)[outside]))
-                B = model.images(S, H[:, places]) if places.size else np.empty((w.size, 0))
+                inside = [np.einsum("ij,ij->j", H @ part, part) for part in _chunks(C.T, S.size)]
+                q = np.maximum(diagonal - np.concatenate(inside), 0.0)
+                rows = _contenders(worth, diagonal, q, float(loss.min()))
             j_of, gain = np.zeros(S.size, np.intp), np.full(S.size, -np.inf)
-            for rows in _chunks(w.size, places.size):
-                slope = c[rows, None] + B[rows] * (w[S] / h)[places]
-                room = diagonal[rows, None]
+            for some in _chunks(rows, places.size):
+                B = images[some] if C is None else C[some] @ H
+                slope = c[some, None] + B * (w[S] / h)[places]
+                room = diagonal[some, None]
                 if whole:
-                    room = np.maximum(q[rows, None] + B[rows] ** 2 / h[places], 1e-9 * room)
-                won = self._worth(slope, price[rows, None], rows) ** 2 / room
-                won[~outside[rows]] = -np.inf
+                    room = np.maximum(q[some, None] + B**2 / h[places], 1e-9 * room)
+                won = self._worth(slope, price[some, None], some) ** 2 / room
                 best = won.argmax(axis=0)
                 more = won[best, np.arange(places.size)] - loss[places]
                 better = more > gain[places]
-                gain[places[better]], j_of[places[better]] = more[better], best[better] + rows.start
+                gain[places[better]], j_of[places[better]] = more[better], some[best[better]]
         if S.size < self.k:
-            won = np.where(outside, self._worth(c, price) ** 2 / np.maximum(q, 1e-9 * diagonal), -np.inf)
+            won = np.where(outside, worth**2 / np.maximum(q, 1e-9 * diagonal), -np.inf)
             best = np.argsort(-won)[: self.k - S.size]
             j_of, gain = np.concatenate([j_of, best]), np.concatenate([gain, won[best]])
         return np.argsort(-gain), j_of, gain
@@ -343,7 +393,7 @@ class SwapSearch:
         cheap = np.flatnonzero(loss < (1 + math.sqrt(2)) ** 2 * reach)
         return cheap[np.argsort(loss[cheap])][:_BATCH]
 
-    def _worth(self, slope: np.ndarray, price: np.ndarray, rows: slice = slice(None)) -> np.ndarray:
+    def _worth(self, slope: np.ndarray, price: np.ndarray, rows: Any = slice(None)) -> np.ndarray:
         """How much slope remains after the price of the constraint, in the directions that Γ allows."""
         if isinstance(self.gamma, Everywhere):
             return np.asarray(np.abs(slope))
@@ -356,15 +406,22 @@ class SwapSearch:
         """Where entries may be negative, and where positive."""
         return admissible_signs(self.gamma, self.risk.n_features)
 
-    def _prices(self, w: np.ndarray, c: np.ndarray, S: np.ndarray) -> np.ndarray:
-        """What a unit of budget is worth: the multiplier of each coordinate's l1 cap, read off the kept entries."""
+    def _prices(self, w: np.ndarray, c: np.ndarray, S: np.ndarray) -> tuple[Any, Any]:
+        """What the sum of a budget and a unit of a cap are worth: their multipliers, read off the kept entries."""
+        if (known := self.gamma.shadow_prices(w, c)) is not None:
+            return known
         if isinstance(self.gamma, GroupWise):
             group, sets = self.gamma.group_of(np.arange(w.size)), self.gamma.sets
         else:
             group, sets = np.zeros(w.size, dtype=int), [self.gamma]
-        level = np.zeros(len(sets) + 1)
         active = S[w[S] != 0]
+        level, count, total = (np.zeros(len(sets) + 1) for _ in range(3))
         np.maximum.at(level, group[active], np.abs(c[active]))
-        priced = np.array([isinstance(s, (L1Ball, SubSimplex, Simplex)) for s in sets] + [False])
-        price: np.ndarray = np.where(priced, level, 0.0)[group]
-        return price
+        np.add.at(count, group[active], 1.0)
+        np.add.at(total, group[active], c[active])
+        capped, exact = (
+            np.array([isinstance(s, kind) for s in sets] + [False]) for kind in ((L1Ball, SubSimplex), Simplex)
+        )
+        # an exact budget has a multiplier of either sign, a cap a positive one
+        shift, price = np.where(exact, total / np.maximum(count, 1.0), 0.0), np.where(capped, level, 0.0)
+        return shift[group], price[group]

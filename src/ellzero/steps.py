@@ -10,10 +10,10 @@ import numpy as np
 
 from ._arrays import Array, finfo_eps, index_like, like, norm, scatter, to_host
 from .finish import Units, refit
-from .projections import Projector
+from .projections import Projector, largest_entries
 from .result import Counts
 from .risks.base import Point, Risk
-from .sets import ConstraintSet
+from .sets import ConstraintSet, Everywhere, NonNegative
 
 STEPS = ("1/L", "adaptive", "pursuit", "search")
 
@@ -130,8 +130,14 @@ class AdaptiveStep:
 class PursuitStep:
     """A projected gradient step for the support, then the best values on it (hard thresholding pursuit).
 
-    The step size is halved until the refitted point is better, which costs no look at more than k columns, and
-    doubled after a success. When no size leads to a better support, the search has settled.
+    The step size is halved until the refitted point is better, which costs no look at more than k columns, and kept
+    from then on. A step that leaves the support as it is gets one try of twice the size; when that does not lead to
+    a better support either, the search has settled.
+
+    For a quadratic R, and Γ at most a matter of signs, steps start shorter and that last try is left to the exchanges.
+    Without Γ the refit is one small system, so a better support is first looked for among 2k coordinates: the kept
+    ones and the k others with the steepest slopes, refitted together (subspace pursuit). Such steps go further, and
+    gradient steps are left for when they do not help.
 
     Attributes
     ----------
@@ -143,34 +149,52 @@ class PursuitStep:
     gamma: ConstraintSet
     units: Units | None = None
     size: float = math.nan
-    following: float = math.nan
     largest_L: float = 0.0
     tries: int = 5
 
     def advance(self, point: Point, gradient: Array, project: Projector) -> Point:
         """The next point."""
         metric = 1.0 if self.units is None else like(self.units.scales**2, gradient)
-        self.size = self.following
-        if math.isnan(self.size):
-            self.size = 4.0 / _first_curvature(point, gradient, project, metric)
-        direction = metric * gradient
+        model = point.risk.curvature(point) if isinstance(self.gamma, (Everywhere, NonNegative)) else None
+        quadratic = model is not None and model.exact
+        wide = quadratic and isinstance(self.gamma, Everywhere)
+        if math.isnan(self.size):  # where the curvature changes or budgets bind, longer steps find more
+            self.size = (2.0 if quadratic else 4.0) / _first_curvature(point, gradient, project, metric)
         # values that were refitted are the best on their support, others may still be improved there
         own = to_host(point.support) if point.visits and point.support is not None else None
-        tried = own
+        if wide and own is not None:
+            w, support = project(self._among_twice_as_many(point, gradient, own))
+            if not np.array_equal(to_host(support), own) and (trial := self._better(point, w, to_host(support))):
+                return trial
+        direction, size, farther, tried = metric * gradient, self.size, quadratic, own
         for _ in range(self.tries):
-            w, support = project(point.w - self.size * direction)
+            w, support = project(point.w - size * direction)
             chosen = to_host(support)
             if own is not None and np.array_equal(chosen, own):
-                raise Settled  # smaller steps change the support even less
-            if tried is None or not np.array_equal(chosen, tried):
-                trial = refit(point.risk, self.gamma, chosen, w, self.units)
-                value = self.counts.base_value(point)
-                if self.counts.base_value(trial) < value - 1e-12 * abs(value):
-                    self.following, self.largest_L = 2.0 * self.size, max(self.largest_L, 1 / self.size)
-                    trial.visits = 1
-                    return trial
-            tried, self.size = chosen, 0.5 * self.size
+                if farther or size < self.size:
+                    break  # smaller steps change the support even less
+                size, farther = 2.0 * size, True
+                continue
+            if (tried is None or not np.array_equal(chosen, tried)) and (trial := self._better(point, w, chosen)):
+                self.size, self.largest_L = size, max(self.largest_L, 1 / size)
+                return trial
+            if size > self.size:
+                break
+            tried, size = chosen, 0.5 * size
         raise Settled
+
+    def _better(self, point: Point, w: Array, support: np.ndarray) -> Point | None:
+        """The refitted point, if it is better."""
+        trial, value = refit(point.risk, self.gamma, support, w, self.units), self.counts.base_value(point)
+        trial.visits = 1
+        return trial if self.counts.base_value(trial) < value - 1e-12 * abs(value) else None
+
+    def _among_twice_as_many(self, point: Point, gradient: Array, own: np.ndarray) -> Array:
+        """The best values on the support and as many more coordinates."""
+        slope = to_host(gradient) * (1.0 if self.units is None else self.units.scales)
+        slope[own] = 0.0
+        more = largest_entries(slope, min(own.size, slope.size - own.size))
+        return refit(point.risk, self.gamma, np.union1d(own, more), point.w, self.units).w
 
 
 def _first_curvature(point: Point, gradient: Array, project: Projector, metric: Array | float = 1.0) -> float:

@@ -46,8 +46,10 @@ def _from_array(X: Array, name: str) -> Design:
     on_disk = isinstance(X, np.memmap)
     X = np.asarray(X)  # a plain view: subclasses only slow products down
     if _is_native_float(X.dtype):
-        _check_finite(X, name)
-        return Dense(X)
+        design = Dense(X)
+        if not np.isfinite(design.squares).all():  # the look at the data that the sizes of the columns need as well
+            _check_finite(X, name)
+        return design
     design = ConvertedMap(X) if on_disk else Dense(X.astype(np.float64))
     _check_finite(design.X, name)
     return design

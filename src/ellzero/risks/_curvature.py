@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,12 +31,21 @@ class LinearCurvature:
     def __init__(self, model: LinearModel, weights: np.ndarray | float, exact: bool) -> None:
         self.model, self.exact, self.spent = model, exact, 0
         self.room = max(math.prod(model.design.shape), 10**7)
-        self.weights = np.full(model.n_terms, weights) if isinstance(weights, float) else weights
+        self.weights = weights
         self._cache: dict[int, np.ndarray] = {}
-        if model.fit_intercept:
-            self.total = max(float(self.weights.sum()), 1e-300)
-            self.means = to_host(model.design.adjoint(model.design.asarray(self.weights))).astype(float) / self.total
-            self.spent += 1
+
+    @cached_property
+    def total(self) -> float:
+        """ΣD."""
+        return max(float(np.broadcast_to(self.weights, self.model.n_terms).sum()), 1e-300)
+
+    @cached_property
+    def means(self) -> np.ndarray:
+        """The means of the columns, by which they are centred if there is an intercept."""
+        design = self.model.design
+        self.spent += 1
+        rows = design.asarray(np.broadcast_to(self.weights, self.model.n_terms))
+        return to_host(design.adjoint(rows)).astype(float) / self.total
 
     def affords(self, n_columns: int) -> bool:
         """Whether so many columns fit, and cost little more than one: in a dense product, or because X is small."""
@@ -49,7 +59,7 @@ class LinearCurvature:
         if self.exact:  # the weights are the shares of the samples
             squares = self.model._column_squares
         else:
-            squares = self.model.design.square_sums(self.weights)
+            squares = self.model.design.square_sums(np.broadcast_to(self.weights, self.model.n_terms))
             self.spent += 1
         if self.model.fit_intercept:
             squares = squares - self.total * self.means**2
@@ -64,17 +74,19 @@ class LinearCurvature:
                 self._cache[int(j)] = new[:, place]
             if missing.size == len(index):
                 return new
-        return np.stack([self._cache[int(j)] for j in index], axis=1)
+        return np.array([self._cache[int(j)] for j in index]).T
 
     def images(self, index: np.ndarray, vectors: np.ndarray) -> np.ndarray:
         """G[:, index] @ vectors, at one product with X for each vector."""
         design = self.model.design
-        z = to_host(design.columns(index).forward(design.asarray(vectors))).astype(float, copy=False)
-        images = to_host(design.adjoint(design.asarray(self.weights[:, None] * z))).astype(float)
+        z = to_host(design.columns(index).forward(design.asarray(vectors)))
+        z = (self.weights if isinstance(self.weights, float) else self.weights[:, None]) * z
+        images = to_host(design.adjoint(design.asarray(z))).astype(float, copy=False)
         self.spent += vectors.shape[1]
         if self.model.fit_intercept:
             images -= self.total * np.outer(self.means, self.means[index] @ vectors)
-        images[index] += 0.5 * self.model.ridge * vectors
+        if self.model.ridge:
+            images[index] += 0.5 * self.model.ridge * vectors
         return images
 
     def block(self, index: np.ndarray) -> np.ndarray:
@@ -84,7 +96,8 @@ class LinearCurvature:
         gram, means = (design if whole else design.columns(index)).moments(self.weights)
         if self.model.fit_intercept:
             gram = gram - np.outer(means, means) / self.total
-        gram[np.diag_indices_from(gram)] += 0.5 * self.model.ridge
+        if self.model.ridge:
+            gram[np.diag_indices_from(gram)] += 0.5 * self.model.ridge
         return gram
 
 

@@ -40,6 +40,8 @@ class Design(ABC):
     shape: tuple[int, int]
     reference: Array
     explicit = True
+    #: which columns of X were gathered last, and these columns as rows
+    _recent: tuple[np.ndarray, np.ndarray] | None = None
 
     @abstractmethod
     def forward(self, w: Array, support: Array | None = None) -> Array:
@@ -67,12 +69,21 @@ class Design(ABC):
         """The transpose."""
 
     @abstractmethod
-    def moments(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """XᵀΩX and Xᵀω with Ω = diag(ω), on the host and in double precision whatever X is."""
+    def moments(self, weights: np.ndarray | float) -> tuple[np.ndarray, np.ndarray]:
+        """XᵀΩX and Xᵀω with Ω = diag(ω), on the host and in double precision whatever X is; ω may be one number."""
 
     def square_sums(self, weights: np.ndarray) -> np.ndarray:
         """Σ_i ω_i X_ij² for every column j, on the host and in double precision."""
         raise NotImplementedError
+
+    @cached_property
+    def squares(self) -> np.ndarray:
+        """Σ_i X_ij² for every column j: one look at the data, kept."""
+        return self.square_sums(np.ones(self.shape[0]))
+
+    def forget(self) -> None:
+        """Let go of what a run has gathered."""
+        self._recent = None
 
     def asarray(self, values: Any) -> Array:
         """Values in the library, dtype and device of X."""
@@ -105,14 +116,34 @@ class Dense(Design):
 
     def forward(self, w: Array, support: Array | None = None) -> Array:
         if support is not None and support.shape[0] <= self._few_columns:
-            return take(self.X, support, axis=1) @ take(w, support)
+            values = take(w, support)
+            if isinstance(values, np.ndarray) and not values.any():  # the origin, where most runs start
+                return np.zeros((self.shape[0], *values.shape[1:]), dtype=values.dtype)
+            return self._gather(support) @ values
         return self.X @ w
 
     def adjoint(self, r: Array) -> Array:
         return self._transpose @ r if r.ndim == 1 else (r.T @ self.X).T
 
     def columns(self, index: Array) -> Dense:
-        return Dense(take(self.X, index, axis=1))
+        return Dense(self._gather(index))
+
+    def _gather(self, index: Array) -> Array:
+        """X[:, index]; columns that the last call has gathered are not looked up again, for supports change little."""
+        if not isinstance(self.X, np.ndarray) or not 0 < index.size <= self._few_columns:
+            return take(self.X, index, axis=1)
+        if self._recent is None:
+            gathered = np.ascontiguousarray(self.X[:, index].T)
+        else:
+            known, columns = self._recent
+            place = np.minimum(np.searchsorted(known, index), known.size - 1)
+            new = known[place] != index
+            gathered = columns[place]
+            gathered[new] = self.X[:, index[new]].T
+        gathered.flags.writeable = False
+        if (index[1:] > index[:-1]).all():
+            self._recent = index, gathered
+        return gathered.T
 
     def rows(self, index: np.ndarray) -> Dense:
         return Dense(take(self.X, index))
@@ -124,21 +155,31 @@ class Dense(Design):
     def T(self) -> Dense:
         return Dense(self._transpose)
 
-    def moments(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def moments(self, weights: np.ndarray | float) -> tuple[np.ndarray, np.ndarray]:
         p = self.shape[1]
         xp = namespace(self.X)
         gram, mean = np.zeros((p, p)), np.zeros(p)
         for rows in row_blocks(self.shape):
-            block = in_double(self.X[rows, :])
-            root = like(np.sqrt(weights[rows]), self.X, dtype=xp.float64)
-            scaled = block * root[:, None]
+            block = scaled = in_double(self.X[rows, :])
+            root = xp.ones_like(block[:, 0])
+            if not isinstance(weights, float):
+                root = like(np.sqrt(weights[rows]), self.X, dtype=xp.float64)
+                scaled = block * root[:, None]
             gram += to_host(scaled.T @ scaled)
             mean += to_host(scaled.T @ root)
-        return gram, mean
+        return (weights * gram, weights * mean) if isinstance(weights, float) else (gram, mean)
+
+    @cached_property
+    def squares(self) -> np.ndarray:
+        if not isinstance(self.X, np.ndarray):
+            return self.square_sums(np.ones(self.shape[0]))
+        with np.errstate(over="ignore", invalid="ignore"):
+            squares: np.ndarray = np.einsum("ij,ij->j", self.X, self.X, dtype=np.float64)
+        return squares
 
     def square_sums(self, weights: np.ndarray) -> np.ndarray:
         n, p = self.shape
-        total, step = np.zeros(p), max(1, 2**17 // p)  # few enough rows that their squares stay in the cache
+        total, step = np.zeros(p), max(1, 2**18 // p)  # few enough rows that their squares stay in the cache
         squares = np.empty((step, p))
         for start in range(0, n, step):
             block = to_host(in_double(self.X[start : min(start + step, n), :]))
@@ -218,10 +259,10 @@ class Sparse(Design):
     def T(self) -> Sparse:
         return Sparse(self._transpose)
 
-    def moments(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def moments(self, weights: np.ndarray | float) -> tuple[np.ndarray, np.ndarray]:
         from scipy.sparse import diags_array
 
-        root = np.sqrt(weights)
+        root = np.sqrt(np.broadcast_to(weights, self.shape[0]))
         scaled = diags_array(root) @ self.X.astype(np.float64)
         return (scaled.T @ scaled).toarray(), scaled.T @ root
 
@@ -285,7 +326,7 @@ class Operator(Design):
     def T(self) -> Design:
         return Operator(self.shape[::-1], self.reference.dtype, self._adjoint, self._forward)
 
-    def moments(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def moments(self, weights: np.ndarray | float) -> tuple[np.ndarray, np.ndarray]:
         return Dense(self.dense()).moments(weights)
 
 

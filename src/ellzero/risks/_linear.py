@@ -192,15 +192,22 @@ class LinearModel(Risk):
     @cached_property
     def _column_squares(self) -> np.ndarray:
         """Σ_i share_i X_ij²: one look at the data, kept."""
-        share = np.full(self.n_terms, self.share) if isinstance(self.share, float) else to_host(self.share)
-        return self.design.square_sums(share.astype(float))
+        if isinstance(self.share, float):
+            return self.share * self.design.squares
+        return self.design.square_sums(to_host(self.share).astype(float))
 
     def column_scales(self) -> np.ndarray | None:
-        """1 over the size of each column, 1 for a column of zeros."""
+        """1 over the size of each column, without its mean where there is an intercept; 1 for a column of zeros."""
         if not self.design.explicit:
             return None
-        squares = np.tile(self._column_squares, self.n_outputs)
-        return 1 / np.sqrt(np.where(squares > 0, squares, 1.0))
+        squares = self._column_squares
+        if self.fit_intercept:
+            share = np.full(self.n_terms, self.share) if isinstance(self.share, float) else to_host(self.share)
+            means = to_host(self.design.adjoint(self.design.asarray(share))).astype(float)
+            centred = squares - means**2
+            # what is left of a constant column is rounding
+            squares = np.where(centred > 1e4 * finfo_eps(self.design.reference) * squares, centred, squares)
+        return np.tile(1 / np.sqrt(np.where(squares > 0, squares, 1.0)), self.n_outputs)
 
     def curvature(self, point: Point) -> LinearCurvature | None:
         """The quadratic model at a point, where columns of X can be read."""

@@ -267,6 +267,15 @@ class Restricted(Risk):
     def _gradient_of_rows(self, w: Array, rows: np.ndarray) -> Array:
         return self._pick(self.risk._gradient_of_rows(self._embed(w), rows))
 
+    def curvature(self, point: Point) -> Any:
+        """That of the whole risk, on the support."""
+        whole = self.risk.curvature(point.state)
+        if whole is None:
+            return None
+        from ._class_curvature import SelectedCurvature
+
+        return SelectedCurvature(whole, self.support)
+
     @property
     def smoothness(self) -> Constant:
         """At most that of the whole risk."""

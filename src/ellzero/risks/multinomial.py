@@ -10,9 +10,12 @@ import numpy as np
 from .._arrays import Array, finfo_eps, to_host
 from .._directions import Directions
 from .._validation import check_indices
+from ._class_curvature import ClassCurvature
 from ._design import Design
 from ._linear import LinearModel, check_labels
 from .base import Point, Restricted, Risk
+
+_CACHED = 2**18  # numbers that fit in a cache
 
 
 class Multinomial(LinearModel):
@@ -93,16 +96,23 @@ class Multinomial(LinearModel):
         return weight / self._xp.sum(weight, axis=1, keepdims=True)
 
     def values_along(self, point: Point, directions: Directions, mu: float) -> np.ndarray:
-        """R(w + μu_i) for each of the directions u_i, from one product of X with all of them."""
+        """R(w + μu_i) for each of the directions u_i, from products of X with as many of them as fit in a cache."""
         if self.fit_intercept or not isinstance(point.w, np.ndarray):
             return Risk.values_along(self, point, directions, mu)
-        c, p = self.n_outputs, self.design.shape[1]
-        coefficients = directions.points(point.w, mu).reshape(-1, p)  # class after class, point after point
-        z = np.ascontiguousarray(self.design.forward(coefficients.T).T).reshape(len(directions), c, -1)
-        top = z.max(axis=1)
-        loss = top + np.log(np.exp(z - top[:, None, :]).sum(axis=1)) - np.einsum("qcn,nc->qn", z, self.y)
-        values: np.ndarray = loss.sum(axis=1) * self.share if isinstance(self.share, float) else loss @ self.share
-        values += 0.5 * self.ridge * np.einsum("ij,ij->i", coefficients, coefficients).reshape(-1, c).sum(axis=1)
+        c, (n, p) = self.n_outputs, self.design.shape
+        points = directions.points(point.w, mu)
+        values: np.ndarray = 0.5 * self.ridge * np.einsum("ij,ij->i", points, points)
+        share = np.full(n, self.share) if isinstance(self.share, float) else self.share
+        label = np.ascontiguousarray((share[:, None] * self.y).T)
+        together = max(1, _CACHED // (c * n))
+        for start in range(0, len(points), together):
+            some = slice(start, start + together)
+            coefficients = points[some].reshape(-1, p)  # class after class, point after point
+            z = np.ascontiguousarray(self.design.forward(coefficients.T).T).reshape(-1, c, n)
+            values[some] -= np.tensordot(z, label, axes=2)
+            top = z.max(axis=1)
+            z -= top[:, None, :]
+            values[some] += (top + np.log(np.exp(z, out=z).sum(axis=1))) @ share
         return values
 
     def intercept(self, w: Array) -> np.ndarray:
@@ -118,13 +128,18 @@ class Multinomial(LinearModel):
         longest_step = 1.0 + high - low
         noise = 10 * eps * (1.0 + max(-low, high))
 
-        def objective(b: np.ndarray) -> float:
-            return self._mean(self._log_normaliser(z + self.design.asarray(b))) - float(self._class_share @ b)
+        def look(b: np.ndarray) -> tuple[float, Array]:
+            """φ(b) and the probabilities, from one exponential."""
+            shifted = z + self.design.asarray(b)
+            top = self._xp.max(shifted, axis=1, keepdims=True)
+            weight = self._xp.exp(shifted - top)
+            total = self._xp.sum(weight, axis=1, keepdims=True)
+            level = self._mean((top + self._xp.log(total))[:, 0])
+            return level - float(self._class_share @ b), weight / total
 
-        b = np.zeros(c)
-        value, last = objective(b), math.inf
+        b, last = np.zeros(c), math.inf
+        value, probability = look(b)
         for _ in range(100):
-            probability = self._softmax(z + self.design.asarray(b))
             weighted = self._share * probability
             mean = to_host(self._xp.sum(weighted, axis=0)).astype(np.float64)
             slope = mean - self._class_share
@@ -139,12 +154,16 @@ class Multinomial(LinearModel):
             step = -np.linalg.solve(bend, slope)
             step *= min(1.0, longest_step / np.abs(step).max())
             decrease = float(slope @ step)
-            while (trial := objective(b + step)) > value + 1e-4 * decrease + noise:
+            while (trial := look(b + step))[0] > value + 1e-4 * decrease + noise:
                 step, decrease = 0.5 * step, 0.5 * decrease
-            b, value = b + step, trial
+            b, (value, probability) = b + step, trial
             if np.abs(step).max() <= 4 * eps * max(1.0, np.abs(b).max()):
                 break
         return self.design.asarray(b - b.mean())
+
+    def curvature(self, point: Point) -> ClassCurvature | None:
+        """The quadratic model at a point, where columns of X can be read."""
+        return ClassCurvature(self, point.state) if self.design.explicit else None
 
     def restrict(self, support: Any) -> Risk:
         """The same model on the features that some class uses; coefficients not in the support stay zero."""
