@@ -4,7 +4,17 @@ import importlib
 import itertools
 import sys
 
-ALL = ["foundations", "restarts", "queries", "projections", "growth", "tracking", "gene-expression", "peers"]
+ALL = [
+    "foundations",
+    "restarts",
+    "queries",
+    "projections",
+    "growth",
+    "tracking",
+    "gene-expression",
+    "certificates",
+    "peers",
+]
 
 names = list(itertools.takewhile(lambda argument: not argument.startswith("-"), sys.argv[1:]))
 options = sys.argv[1 + len(names) :]

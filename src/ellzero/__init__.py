@@ -55,7 +55,7 @@ __all__ = [
 ]
 
 # loaded when first used, so that `import ellzero` stays as cheap as numpy
-_LAZY = {"datasets", "displays", "models", "plot", "report", "testing", "theory"}
+_LAZY = {"datasets", "displays", "experiments", "models", "plot", "report", "testing", "theory"}
 _LAZY_NAMES = {
     "Certificate": "certificates",
     "certify": "certificates",

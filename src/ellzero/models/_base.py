@@ -105,13 +105,13 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         self.result_, self.k_, self.ridge_, self.n_iter_ = result, result.k, risk.ridge, result.nit
         self._kept_features = question.kept_features
         self._data = tuple(map(_weakly, data))
-        self._set_coefficients(to_host(result.x), risk.intercept(result.x))
+        self._set_coefficients(to_host(result.x), risk.intercept(result.x), risk)
         if result.status is Status.MAX_ITER and not is_stochastic(self.method):
             warnings.warn(f"{result.message}; raise max_iter", ConvergenceWarning, stacklevel=3)
         elif result.status is Status.DIVERGED:
             warnings.warn(f"{result.message}, or a ridge", ConvergenceWarning, stacklevel=3)
 
-    def _set_coefficients(self, x: np.ndarray, intercept: Any) -> None:
+    def _set_coefficients(self, x: np.ndarray, intercept: Any, risk: LinearModel) -> None:
         raise NotImplementedError
 
     # Using.
@@ -174,6 +174,8 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
     def __getattr__(self, name: str) -> Any:
         # not a property: those are evaluated by whoever lists the members of an estimator, and this one takes time
         if name == "certificate_" and "result_" in self.__dict__:
+            if self.result_.certificate is not None:  # of the exact method
+                return self.result_.certificate
             data = tuple(refer() for refer in self.__dict__.get("_data", ()))
             if len(data) != 3 or data[0] is None or data[1] is None:
                 raise AttributeError(

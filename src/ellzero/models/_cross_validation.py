@@ -166,6 +166,7 @@ class _Search:
 
     def run(self, portions: list[list[int]], ridges: list[float]) -> tuple[list[int], np.ndarray]:
         """All k that were tried, and their scores."""
+        self._check_classes()
         jobs = list(itertools.product(ridges, range(len(self.folds))))
         starts: list[Any] = [None] * len(jobs)
         ks: list[int] = []
@@ -185,13 +186,22 @@ class _Search:
                 break
         return ks, scores
 
+    def _check_classes(self) -> None:
+        """Every class must be there in every fit."""
+        for train, _ in self.folds:
+            missing = np.setdiff1d(getattr(self.whole, "classes_", []), self.data[1][train])
+            if missing.size:
+                raise ValueError(
+                    f"cv leaves no row of class {missing[0]} to fit on in one of its folds; use stratified folds"
+                )
+
     def _score(self, solution: Solution, rows: np.ndarray) -> float:
         """Minus the mean loss on the rows, or what the scorer says of them."""
         X, y, sample_weight = self.data
         x, intercept = solution
         if self.scorer is not None:
             fitted = copy.copy(self.model)
-            fitted._set_coefficients(x, intercept)
+            fitted._set_coefficients(x, intercept, self.whole)
             params = _check_method_params(X, params=self.score_params, indices=rows)
             return float(self.scorer(fitted, X[rows], y[rows], **params))
         whole = self.whole
@@ -214,13 +224,6 @@ def _solve(
 ) -> list[Solution]:
     """The answers on the rows of a fold."""
     X, y, sample_weight = data
-    classes = getattr(model, "classes_", None)
-    if classes is not None:
-        missing = np.setdiff1d(classes, y[train])
-        if missing.size:
-            raise ValueError(
-                f"cv leaves no row of class {missing[0]} to fit on in one of its folds; use fewer or stratified folds"
-            )
     weights = None if sample_weight is None else sample_weight[train]
     risk = model._risk(maker, X[train], y[train], weights, ridge)
     return [(to_host(res.x), risk.intercept(res.x)) for res in model._answers(risk, ks, question, x0)]

@@ -29,8 +29,8 @@ def answers(
     R, Γ and w are the user's either way: only the metric of the search is another. The default method takes the
     units of the columns by itself, where Γ has none of its own; others are run on u ↦ R(s∘u) over {u : s∘u in Γ}.
     """
-    chosen = preset(method) if isinstance(method, str) else method
-    by_itself = isinstance(chosen, Auto) or getattr(chosen, "step", None) == "pursuit"
+    chosen = preset(method) if isinstance(method, str) and method != "exact" else method
+    by_itself = chosen == "exact" or isinstance(chosen, Auto) or getattr(chosen, "step", None) == "pursuit"
     scales = None if by_itself or not standardize else risk.column_scales()
     options["keep"] = question.keep
     if by_itself and not standardize:
@@ -50,6 +50,8 @@ def answers(
 
 def is_stochastic(method: str | Method) -> bool:
     """Whether the method makes as many iterations as it is allowed, because nothing but noise would stop it."""
+    if method == "exact":
+        return False
     chosen = preset(method) if isinstance(method, str) else method
     return not chosen.oracle.exact or getattr(chosen, "theorem", "").startswith(("HSG", "HZO"))
 

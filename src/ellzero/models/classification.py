@@ -10,6 +10,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
 from ..risks import Logistic, Multinomial
+from ..risks._linear import LinearModel
 from ._base import Maker, SparseLinearModel
 from ._cross_validation import ChosenByCrossValidation
 
@@ -22,15 +23,15 @@ class _Classifier(ClassifierMixin, SparseLinearModel):  # type: ignore[misc]
         return y
 
     def _maker(self, y: np.ndarray, sample_weight: np.ndarray | None) -> Maker:
-        self.classes_ = np.unique(y)
-        there = self.classes_ if sample_weight is None else np.unique(y[sample_weight > 0])
+        there = np.unique(y if sample_weight is None else y[sample_weight > 0])
         if there.size < 2:
             raise ValueError(
                 f"y must hold at least two classes with positive sample_weight, got one class: {there.tolist()}"
             )
-        return Logistic if self.classes_.size == 2 else Multinomial
+        return Logistic if np.unique(y).size == 2 else Multinomial
 
-    def _set_coefficients(self, x: np.ndarray, intercept: Any) -> None:
+    def _set_coefficients(self, x: np.ndarray, intercept: Any, risk: LinearModel) -> None:
+        self.classes_ = risk.classes_  # type: ignore[attr-defined]
         self.coef_ = x.reshape(-1, self.n_features_in_)
         self.intercept_ = np.atleast_1d(np.asarray(intercept, dtype=float))
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import RegressorMixin
 
+from ..risks._linear import LinearModel
 from ._base import Maker, SparseLinearModel
 from ._cross_validation import ChosenByCrossValidation
 from ._reading import read_loss
@@ -18,7 +19,7 @@ class _Regressor(RegressorMixin, SparseLinearModel):  # type: ignore[misc]
     def _maker(self, y: np.ndarray, sample_weight: np.ndarray | None) -> Maker:
         return read_loss(self.loss, y, sample_weight)  # type: ignore[return-value]
 
-    def _set_coefficients(self, x: np.ndarray, intercept: Any) -> None:
+    def _set_coefficients(self, x: np.ndarray, intercept: Any, risk: LinearModel) -> None:
         self.coef_, self.intercept_ = x, float(intercept)
 
     def predict(self, X: Any) -> np.ndarray:
@@ -66,7 +67,7 @@ class SparseRegressor(_Regressor):
         Whether the search compares coefficients in units of their columns' standard deviations. This changes the
         way to the answer, never the question: Γ, ridge and coefficients stay in the user's units.
     method : str or Method
-        As for `ellzero.minimize`.
+        As for `ellzero.minimize`; "exact" searches until the answer is proved.
     max_iter : int
         Iterations at the most.
     random_state : int, RandomState or None
