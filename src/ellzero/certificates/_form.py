@@ -127,7 +127,7 @@ def smallest_eigenvalue(form: QuadraticForm, scaled: bool) -> np.ndarray:
         return np.zeros(d)
     root = np.sqrt(unit)
     low = form.flat or float(np.linalg.eigvalsh(form.Q / root / root[:, None])[0])
-    for margin in (1e-12, 1e-10, 1e-8):
+    for margin in (1e-12, 1e-10, 1e-8) if form.flat is None else (1e-9, 1e-7):
         delta = (low - margin * max(abs(low), d * EPS)) * unit - 4 * (d + 8) * EPS * np.abs(np.diag(form.Q))
         if (delta > 0).all() and is_positive(form, delta):
             return delta

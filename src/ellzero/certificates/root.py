@@ -149,19 +149,17 @@ class Root:
             )  # fmt: skip
 
         search = begin()
-        while isinstance(self.relaxation, Perspective) and not search.done:
-            if self._resplit(search):
-                search = begin()
-                continue
+        while isinstance(self.relaxation, Perspective) and not search.done and time.perf_counter() < self.deadline:
             self._note(search)
             _, out = screen(search.root, search.kept, search.out, self.k, search.cutoff)
             out &= ~np.isin(self.index, np.flatnonzero(self.x))  # the incumbent stays, as the start of everything
-            if out.sum() < 0.2 * self.index.size or time.perf_counter() > self.deadline:
+            if out.sum() >= 0.2 * self.index.size:
+                self.index = self.index[~out]
+                self.relaxation = self.relaxation.restrict(np.flatnonzero(~out))
+                self._sharpen()
+                floor = max(floor, search.bound)
+            elif not self._resplit(search):
                 break
-            self.index = self.index[~out]
-            self.relaxation = self.relaxation.restrict(np.flatnonzero(~out))
-            self._sharpen()
-            floor = max(floor, search.bound)
             search = begin()
         self._note(search)
         node = search.heap[0]
