@@ -85,11 +85,11 @@ def make_risks(rng, n, d=D):
 def every_support(risk, k, gamma, keep=()):
     """The least R on every support of k coordinates."""
     problem = make_problem(risk, k, gamma or S.Everywhere(), list(keep))
-    values = {}
+    units, values = problem.natural_units(), {}
     for support in itertools.combinations(range(risk.n_features), k):
         if set(problem.kept) <= set(support):
             try:
-                values[support] = refit(risk, problem.gamma, np.array(support, dtype=np.intp)).value
+                values[support] = refit(risk, problem.gamma, np.array(support, dtype=np.intp), units=units).value
             except S.EmptySlice:
                 continue
     return values
@@ -104,7 +104,7 @@ def check_certificate(risk, k, gamma, keep=(), exact=True):
     # an optimum in single precision is known to single precision
     off = 3e-6 if risk.zero.dtype == np.float32 else 1e-9
     slack = off * abs(optimum) + 1e-12
-    optimal = [set(support) for support, value in values.items() if value <= optimum + slack]
+    optimal = [set(support) for support, value in values.items() if value <= optimum * (1 + 1e-14)]
     try:
         result = ez.minimize(risk, k, gamma, keep=keep)
     except S.EmptySlice:

@@ -1,4 +1,4 @@
-"""Problems to try things on: seeded random ones, two with a known answer, and readers for your own files."""
+"""Problems to try things on: seeded random ones, two with a known answer, dna, and readers for your own files."""
 
 from __future__ import annotations
 
@@ -10,18 +10,24 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ._dna import Classification, load_dna
+from ._download import fetch, fetch_dna
 from ._market import Market, Seed, make_market
 from ._readers import read_libsvm, read_prices, read_returns, read_sectors, read_table
 from ._validation import check_count, check_k, check_number, check_positive, check_vector
 
 __all__ = [
     "PROBLEMS",
+    "Classification",
     "DiagonalExample",
     "IHTCounterexample",
     "Market",
     "Problem",
     "diagonal_example",
+    "fetch",
+    "fetch_dna",
     "iht_counterexample",
+    "load_dna",
     "make_classification",
     "make_market",
     "make_regression",

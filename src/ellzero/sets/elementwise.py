@@ -8,6 +8,7 @@ import numpy as np
 
 from .._arrays import Array, namespace
 from .._validation import check_nonnegative
+from ._quadratic import minimise_over_polytope
 from .base import EmptySlice, RowSet
 
 
@@ -39,6 +40,13 @@ class _Elementwise(RowSet):
     def _increments(self, z: np.ndarray, mu: float, *parameters: Any) -> np.ndarray:
         gain: np.ndarray = self._gain(z, mu, *parameters)
         return gain
+
+    def _minimum_between_bounds(self, G: np.ndarray, b: np.ndarray, support: np.ndarray) -> np.ndarray | None:
+        lower, upper = (np.broadcast_to(bound, b.shape) for bound in self._bounds(*self._sliced(b, support)))
+        low, high, unit = np.isfinite(lower), np.isfinite(upper), np.eye(b.size)
+        rows, limits = np.vstack([unit[low], -unit[high]]), np.concatenate([lower[low], -upper[high]])
+        found = minimise_over_polytope(G, b, rows, limits)
+        return None if found is None else np.clip(found, lower, upper)
 
 
 class Everywhere(_Elementwise):
@@ -154,6 +162,11 @@ class Box(_Elementwise):
             raise EmptySlice(f"every coordinate of {self!r} is nonzero, so it has no sparse member")
         super().require_slice(support)
 
+    def quadratic_minimum(self, G: np.ndarray, b: np.ndarray, support: np.ndarray) -> np.ndarray | None:
+        """argmin uᵀGu - 2bᵀu between the bounds; None where that cannot be done accurately."""
+        self.require_slice(support)
+        return self._minimum_between_bounds(G, b, support)
+
     def _score_rows(self, z: Array, mu: float, *parameters: Any) -> Array:
         xp = namespace(z)
         gain = self._gain(z, mu, *parameters)
@@ -189,6 +202,11 @@ class LinfBall(_Elementwise):
     def _bounds(self, *parameters: Any) -> tuple[Any, Any]:
         (radius,) = parameters
         return -radius, radius
+
+    def quadratic_minimum(self, G: np.ndarray, b: np.ndarray, support: np.ndarray) -> np.ndarray | None:
+        """argmin uᵀGu - 2bᵀu between the bounds; None where that cannot be done accurately."""
+        self.require_slice(support)
+        return self._minimum_between_bounds(G, b, support)
 
     def _score_rows(self, z: Array, mu: float, *parameters: Any) -> Array:
         return namespace(z).abs(z)

@@ -1,0 +1,75 @@
+"""Which experiments there are, and running them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from .._readers import PathLike
+from .._validation import check_count
+from ._report import Chapter, Report, write
+from ._work import Plan, Progress, Work
+
+#: the experiments, in the paper's order; "all" runs every one
+NAMES = ("tradeoff", "index-tracking", "logistic", "appendix")
+
+
+def run(
+    name: str = "all",
+    out: PathLike = "out/reproduce",
+    *,
+    full: bool = False,
+    seed: int = 0,
+    prices: PathLike | Sequence[PathLike] | None = None,
+    sectors: PathLike | Sequence[PathLike] | None = None,
+    jobs: int | None = None,
+    progress: Progress | None = None,
+) -> Report:
+    """Run an experiment of the paper, or all of them, and write figures, tables and the page.
+
+    Parameters
+    ----------
+    name : {"tradeoff", "index-tracking", "logistic", "appendix", "all"}
+    out : path
+        The folder for index.html, figures/ and tables/.
+    full : bool
+        As long as the paper's runs, instead of at most 15 minutes on two cores.
+    seed : int
+        The same seed gives the same numbers (seconds excepted).
+    prices, sectors : path or list of paths, optional
+        Markets for index-tracking: CSV files for `ellzero.datasets.read_prices`, or folders that hold
+        prices.csv(.gz) and sectors.csv themselves or in their subfolders (then `sectors` is not needed). Without
+        them a market is simulated.
+    jobs : int, optional
+        Processes; as many as there are cores by default.
+    progress : callable, optional
+        ``progress(done, total, text)``.
+
+    Returns
+    -------
+    Report
+    """
+    if name not in (*NAMES, "all"):
+        raise ValueError(f"name must be one of {', '.join(NAMES)} or all, got {name!r}")
+    seed = check_count(seed, "seed", low=0)
+    chosen = NAMES if name == "all" else (name,)
+    modules = [import_module(f"{__package__}.{chapter.replace('-', '_')}") for chapter in chosen]
+    options: list[dict[str, Any]] = [
+        {"prices": prices, "sectors": sectors} if chapter == "index-tracking" else {} for chapter in chosen
+    ]
+    plans: list[Plan] = [
+        module.plan(full=full, seed=seed, **given) for module, given in zip(modules, options, strict=True)
+    ]
+    chapters: list[Chapter] = []
+    with Work(sum(len(plan.tasks) for plan in plans), jobs, progress) as work:
+        for plan in plans:
+            start = time.perf_counter()
+            chapter = plan.finish(work.results(plan))
+            chapters.append(replace(chapter, seconds=time.perf_counter() - start))
+    given = " --prices FILES --sectors FILES" if prices is not None else ""
+    how = f"Made by `ellzero reproduce {name}{' --full' if full else ''} --seed {seed}{given}`."
+    return write(chapters, Path(out), how)
