@@ -28,16 +28,14 @@ def problem(seed=0, n=80, d=40, k=8):
 
 def draw(certificate, out):
     """Incumbent and bound against the parts of the search that were looked at."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
+    from matplotlib.figure import Figure
 
     nodes = np.array([line.nodes for line in certificate.history])
     incumbent = np.array([line.incumbent for line in certificate.history])
     bound = np.array([line.bound for line in certificate.history])
     low, high = bound.min(), incumbent.max()
-    figure, axes = plt.subplots(figsize=(7.0, 3.6), layout="constrained")
+    figure = Figure(figsize=(7.0, 3.6), layout="constrained")
+    axes = figure.subplots()
     axes.fill_between(nodes, bound, incumbent, step="post", color="#dddddd", label="the best possible is in here")
     axes.step(nodes, incumbent, where="post", color="#0072B2", lw=2, label="best answer so far")
     axes.step(nodes, bound, where="post", color="#D55E00", lw=2, label="proven: nothing is below")
