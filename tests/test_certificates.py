@@ -5,6 +5,7 @@ import itertools
 import math
 import re
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -186,6 +187,62 @@ def test_a_perfect_fit_is_proved_optimal():
     assert ez.certify(risk, result).status is CertificateStatus.OPTIMAL
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_a_target_gap_leaves_nothing_aside_that_is_better(seed):
+    """A poor answer with a target a little above its true gap: screening must not forget what it set aside."""
+    rng = np.random.default_rng(seed)
+    n, d, k = 12, 7, 1 + seed % 2
+    risk = ez.risks.LeastSquares(rng.standard_normal((n, d)), rng.standard_normal(n), ridge=0.1)
+    values = every_support(risk, k, None)
+    optimum = min(values.values())
+    for rank in (1, 3, 6):
+        support = np.array(sorted(values, key=values.get)[rank])
+        answer = replace(
+            ez.minimize(risk, k), x=refit(risk, S.Everywhere(), support).w, fun=sorted(values.values())[rank]
+        )
+        for more in (1.0001, 1.02, 1.3):
+            certificate = ez.certify(risk, answer, target_gap=more * (answer.fun - optimum) / answer.fun)
+            assert certificate.lower_bound <= optimum * (1 + 1e-9)
+            best = [set(s) for s, value in values.items() if value <= optimum * (1 + 1e-14)]
+            assert all(set(certificate.proved_in) <= s and not s & set(certificate.proved_out) for s in best)
+            if certificate.status in (CertificateStatus.TARGET, CertificateStatus.OPTIMAL):
+                assert certificate.relative_gap <= more * (answer.fun - optimum) / answer.fun + 1e-6
+
+
+def test_optimality_is_not_measured_against_a_huge_value_at_zero():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([np.ones(40), rng.standard_normal((40, 6))])
+    risk = ez.risks.LeastSquares(X, 2e6 + X[:, 3] + X[:, 5] + 0.3 * rng.standard_normal(40))
+    best = ez.minimize(risk, 3, keep=[0], method="exact")
+    poor = refit(risk, S.Everywhere(), np.array([0, 1, 2]))
+    certificate = ez.certify(risk, replace(best, x=poor.w, fun=poor.value))
+    assert poor.value > 2 * best.fun
+    assert certificate.status is not CertificateStatus.OPTIMAL
+
+
+def test_a_result_of_another_risk_is_refused():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((20, 5)), rng.standard_normal(20)
+    result = ez.minimize(ez.risks.LeastSquares(X, y, ridge=0.1), 2)
+    with pytest.raises(ValueError, match="R of its x is"):
+        ez.certify(ez.risks.LeastSquares(X, 10 * y, ridge=0.1), result)
+    with pytest.raises(ValueError, match="5 coordinates, the risk 4"):
+        ez.certify(ez.risks.LeastSquares(X[:, :4], y, ridge=0.1), result)
+
+
+def test_weights_in_single_precision_that_do_not_add_up_to_one():
+    rng = np.random.default_rng(5)
+    X = (3000 + rng.standard_normal((60, 5))).astype(np.float32)
+    y = (3000 + rng.standard_normal(60)).astype(np.float32)
+    weight = rng.uniform(0.1, 3, 60).astype(np.float32)
+    single = ez.risks.LeastSquares(X, y, ridge=0.1, sample_weight=weight, fit_intercept=True)
+    double = ez.risks.LeastSquares(
+        X.astype(float), y.astype(float), ridge=0.1, sample_weight=weight.astype(float), fit_intercept=True
+    )
+    optimum = min(every_support(double, 2, None).values())
+    assert ez.certify(single, ez.minimize(single, 2)).lower_bound <= optimum * (1 + 1e-6)
+
+
 # Planted errors: what the checks above are worth.
 
 
@@ -224,9 +281,14 @@ def _too_much_curvature(monkeypatch):
 
 def _careless_screening(monkeypatch):
     plain = root_module.screen
-    monkeypatch.setattr(
-        root_module, "screen", lambda r, kept, out, k, cutoff: plain(r, kept, out, k, cutoff - 0.3 * abs(cutoff))
-    )
+
+    def one_too_many(relaxed, kept, out, k, cutoff):
+        kept, out = plain(relaxed, kept, out, k, cutoff)
+        out = out.copy()
+        out[int(relaxed.gains.argmax())] = True
+        return kept, out
+
+    monkeypatch.setattr(root_module, "screen", one_too_many)
 
 
 def _larger_k(monkeypatch):
@@ -470,6 +532,7 @@ def test_a_better_point_met_on_the_way_is_handed_over():
     assert all(line.bound <= best.fun for line in history)
     assert risk.value(certificate.x) == pytest.approx(certificate.fun)
     assert certificate.gap + certificate.lower_bound == pytest.approx(poor.fun)
+    assert certificate.status is CertificateStatus.BETTER and "not the best" in certificate.words
     assert "better point" in repr(certificate)
 
 

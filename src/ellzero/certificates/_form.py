@@ -56,11 +56,11 @@ class QuadraticForm:
             return None
         if isinstance(risk, Quadratic):
             Q, b = risk._matrix, to_host(risk.b).astype(np.float64)
-            diagonal = np.diag(Q).copy()
-            with np.errstate(divide="ignore", invalid="ignore"):
-                energy = float(np.max(np.where(b == 0, 0.0, 0.5 * b * b / diagonal), initial=0.0))
-            # Q and b are exactly what was given, and the sizes of the entries bound what products lose
-            return cls(Q, b, 0.0, np.sqrt(np.maximum(diagonal, 0.0)), energy, (d + 16) * EPS)
+            diagonal = np.diag(Q)
+            # Q and b are exactly what was given; the sizes of the entries, if not too small, bound what products lose
+            squares = np.maximum(diagonal, 1e-16 * float(np.max(diagonal, initial=0.0)) or 1.0)
+            energy = float(np.max(0.5 * b * b / squares, initial=0.0))
+            return cls(Q, b, 0.0, np.sqrt(squares), energy, (d + 16) * EPS)
         if not isinstance(risk, LeastSquares) or not risk.design.explicit or risk.n_terms * d * d > _AFFORDABLE:
             return None
         n = risk.n_terms
@@ -68,7 +68,8 @@ class QuadraticForm:
         gram, mean = risk.design.moments(share)
         squares = np.diag(gram).copy()
         y = to_host(risk.y).astype(np.float64)
-        centre = float(share @ y) if risk.fit_intercept else 0.0
+        total = float(share.sum())  # 1 up to the precision of the data
+        centre = float(share @ y) / total if risk.fit_intercept else 0.0
         target = share * (y - centre)
         b = np.zeros(d)
         if isinstance(risk.design, Dense):
@@ -79,7 +80,7 @@ class QuadraticForm:
             b += risk.design.X.T.astype(np.float64) @ target
         energy = float(share @ (y * y)) if risk.fit_intercept else float(target @ y)
         if risk.fit_intercept:
-            gram = gram - np.outer(mean, mean)
+            gram = gram - np.outer(mean, mean) / total
         rounding = (2 * n + d + 32) * EPS * (2 if risk.fit_intercept else 1)
         # lowered by the rounding of the products: |½wᵀEw| <= ½·rounding·k Σ_i 2·squares_i w_i² for k-sparse w
         Q = 2.0 * gram
@@ -106,12 +107,12 @@ def shares(risk: LinearModel) -> np.ndarray:
 def is_positive(form: QuadraticForm, delta: np.ndarray) -> bool:
     """Whether Q - diag(δ) is positive semidefinite, proved by a Cholesky factor of a slightly smaller matrix.
 
-    A factorisation that runs to its end in floating point proves it for the matrix plus about (d+1)·eps of its
-    diagonal (Higham 2002, Theorem 10.3 and 10.5), which is subtracted first.
+    A factorisation that runs to its end in floating point is that of a matrix whose entries differ by at most
+    (d+1)·eps·√(a_ii a_jj) (Higham 2002, Theorem 10.3), hence by d(d+1)·eps of the diagonal, which is subtracted first.
     """
     d = delta.size
     A = form.Q.copy()
-    A[np.diag_indices(d)] -= delta + 2 * (d + 8) * EPS * (np.abs(np.diag(form.Q)) + delta)
+    A[np.diag_indices(d)] -= delta + 2 * d * (d + 8) * EPS * (np.abs(np.diag(form.Q)) + delta)
     try:
         np.linalg.cholesky(A)
     except np.linalg.LinAlgError:
@@ -128,7 +129,7 @@ def smallest_eigenvalue(form: QuadraticForm, scaled: bool) -> np.ndarray:
     root = np.sqrt(unit)
     low = form.flat or float(np.linalg.eigvalsh(form.Q / root / root[:, None])[0])
     for margin in (1e-12, 1e-10, 1e-8) if form.flat is None else (1e-9, 1e-7):
-        delta = (low - margin * max(abs(low), d * EPS)) * unit - 4 * (d + 8) * EPS * np.abs(np.diag(form.Q))
+        delta = (low - margin * max(abs(low), d * EPS)) * unit - 4 * d * (d + 8) * EPS * np.abs(np.diag(form.Q))
         if (delta > 0).all() and is_positive(form, delta):
             return delta
     return np.zeros(d)

@@ -122,7 +122,7 @@ class ModelPart(SmoothPart):
         slopes = risk._share * risk._slope(z, risk.y)
         a, prediction = to_host(slopes).astype(float), to_host(z).astype(float)
         if risk.fit_intercept:
-            a = a - self.share * a.sum(axis=0)  # exactly the best intercept's, up to rounding
+            a = a - self.share * (a.sum(axis=0) / self.share.sum())  # exactly the best intercept's, up to rounding
             slopes = risk.design.asarray(a)
         f = risk._mean_loss(z)
         inner = float(np.sum(a * prediction))

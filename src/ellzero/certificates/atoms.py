@@ -99,6 +99,12 @@ class Atoms:
 
         Where that value shows that the cutoff cannot be reached, a rest of `rough` times the distance to it is left.
         """
+        with np.errstate(over="ignore", invalid="ignore"):  # a step too far is taken back, and NaN bounds nothing
+            return self._solve(kept, out, warm, cutoff, max_iter, tol, rough)
+
+    def _solve(
+        self, kept: np.ndarray, out: np.ndarray, warm: object, cutoff: float, max_iter: int, tol: float, rough: float
+    ) -> Relaxed:
         part, d = self.part, self.part.d
         atoms = np.array([a for a in np.atleast_2d(warm) if self._fits(a, kept, out)]).reshape(-1, d)  # type: ignore[call-overload]
         if not len(atoms):

@@ -61,8 +61,8 @@ class Search:
         The best known value of R.
     supports : Supports
         What is known of single supports: the best point on one, and a bound of it.
-    allowance : float
-        Parts whose bound is within this of the best known value are done.
+    allowance : callable
+        How far below the best known value a bound may be for its part to be done.
     floor : float
         A lower bound known from elsewhere.
     """
@@ -74,7 +74,7 @@ class Search:
         start: np.ndarray,
         value: float,
         supports: Supports,
-        allowance: float,
+        allowance: Callable[[float], float],
         floor: float,
         deadline: float = math.inf,
     ) -> None:
@@ -99,7 +99,7 @@ class Search:
     @property
     def cutoff(self) -> float:
         """Parts above this hold nothing that is better by more than the allowance."""
-        return self.value - self.allowance
+        return self.value - self.allowance(self.value)
 
     @property
     def bound(self) -> float:
@@ -132,12 +132,14 @@ class Search:
             last = self.history[-1]
             if self.bound - last.bound > 0.01 * (self.value - self.history[0].bound):
                 self.record()
-            node = heapq.heappop(self.heap)
+            node = self.heap[0]
             self.current = node.bound
             try:
+                heapq.heappop(self.heap)
                 self._branch(node)
             except BaseException:
-                heapq.heappush(self.heap, node)  # an interruption loses nothing: its part is still open
+                if not any(other is node for other in self.heap):
+                    heapq.heappush(self.heap, node)  # an interruption loses nothing: its part is still open
                 raise
             finally:
                 self.current = math.inf
@@ -174,8 +176,15 @@ class Search:
             return None
         self._round(relaxed, kept, out)
         if relaxed.gains is not None:
-            kept, out = screen(relaxed, kept, out, self.relaxation.k, self.cutoff)
+            kept, out = self.fix(relaxed, kept, out)
         return Node(bound, self.nodes * 2 + int(kept.size > node.kept.size), kept, out, relaxed)
+
+    def fix(self, relaxed: Relaxed, kept: np.ndarray, out: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Screening within a part: what it leaves aside is above the cutoff, and that is all that is known of it."""
+        fixed = screen(relaxed, kept, out, self.relaxation.k, self.cutoff)
+        if fixed[0].size > kept.size or np.count_nonzero(fixed[1]) > np.count_nonzero(out):
+            self.closed = min(self.closed, self.cutoff)
+        return fixed
 
     def _choose(self, node: Node) -> int | None:
         """The coordinate to decide: the largest of those that are partly in."""
@@ -198,6 +207,10 @@ class Search:
         support = np.sort(node.kept if node.kept.size == self.relaxation.k else np.flatnonzero(~node.out))
         self._offer(support, node.kept)
         bound = node.bound
+        if bound < self.cutoff and isinstance(self.relaxation, Perspective):  # exact, once nothing is left to decide
+            out = np.ones(node.out.size, dtype=bool)
+            out[support] = False
+            bound = max(bound, self.relaxation.solve(support, out, node.relaxed.warm, self.cutoff, 2000, 1e-12).bound)
         if bound < self.cutoff:
             try:
                 bound = max(bound, self.supports.bound(support))
@@ -237,8 +250,8 @@ def screen(relaxed: Relaxed, kept: np.ndarray, out: np.ndarray, k: int, cutoff: 
     gains, spare = relaxed.gains, k - kept.size
     assert gains is not None
     free = np.flatnonzero(gains >= 0)
-    if not spare or free.size <= spare:
-        return kept, out
+    if not spare or free.size <= spare or not relaxed.bound <= cutoff:
+        return kept, out  # a bound above the cutoff decides the whole part, not single coordinates
     order = np.partition(gains[free], [free.size - spare - 1, free.size - spare, free.size - 1])
     last, next_ = order[free.size - spare], order[free.size - spare - 1]
     cutoff += 1e-12 * (abs(cutoff) + float(order[-1]))  # sums of a few rounded numbers

@@ -25,6 +25,7 @@ class CertificateStatus(Enum):
     TARGET = "the target gap is proved"
     BOUND = "a lower bound from one relaxation, without branching; time_limit or target_gap makes it branch"
     TIME_LIMIT = "the time limit came before the target gap; more time raises the bound"
+    BETTER = "this answer is not the best: a better point was met, and that one is proved to the gap asked for"
     EXHAUSTED = "every support was decided, but the bounds of some are not tight enough for the target gap"
     INTERRUPTED = "interrupted; the bound holds as far as the search came"
     NO_BOUND = "no useful bound is known for this problem"
@@ -36,6 +37,8 @@ class Certificate:
 
     Attributes
     ----------
+    objective : float
+        R(x) of the answer x that was certified.
     lower_bound : float
         Valid in floating point: what rounding may add has been subtracted.
     gap : float
@@ -61,6 +64,7 @@ class Certificate:
         The best point known: the answer itself, or a better one that the search met.
     """
 
+    objective: float
     lower_bound: float
     gap: float
     relative_gap: float
@@ -83,13 +87,15 @@ class Certificate:
             return "nothing proven about the best possible"
         if self.status is CertificateStatus.OPTIMAL:
             return "proven optimal"
-        if self.relative_gap > 1:
+        if self.status is CertificateStatus.BETTER:
+            return f"not the best: {self.fun:.8g} is possible"
+        if self.relative_gap > 0.995:
             return f"the best possible is proven to be at least {self.lower_bound:.4g}, which says little"
         return f"proven within {100 * self.relative_gap:.2g}% of the best possible"
 
     def __repr__(self) -> str:
         lines = {
-            "objective": f"{self.gap + self.lower_bound:.8g}, {self.words}",
+            "objective": f"{self.objective:.8g}, {self.words}",
             "lower bound": f"{self.lower_bound:.8g}",
             "gap": f"{self.gap:.3g} ({100 * self.relative_gap:.3g}% of the objective, "
             f"{100 * self.explained_gap:.3g}% of what is explained)",
@@ -101,7 +107,7 @@ class Certificate:
         }
         if self.advice:
             lines["to improve"] = self.advice
-        if self.fun < self.gap + self.lower_bound:
+        if self.fun < self.objective:
             lines["better point"] = f"objective {self.fun:.8g} was met on the way (x, fun)"
         return "ellzero certificate\n" + "\n".join(f"  {name:<13}{text}" for name, text in lines.items())
 
@@ -128,7 +134,8 @@ def certify(
     result : Result
         What `minimize` returned for it; k, Γ and the coordinates to keep are in it.
     time_limit : float, optional
-        Seconds. Without this and target_gap, one relaxation and no branching.
+        Seconds, looked at between steps: forming the matrix of up to 2000 coordinates may take some by itself.
+        Without this and target_gap, one relaxation and no branching.
     target_gap : float, optional
         Stop as soon as this relative gap is proved. If only a time limit is given, go on to the proof of optimality:
         a gap of 1e-6 of R(x), or of R(0) - R(x) if that is less.
@@ -189,17 +196,20 @@ def conclude(root: Root, search: Search, status: CertificateStatus, started: flo
     bound, fun = search.bound, root.result.fun
     gap = max(0.0, fun - bound)
     relative = gap / abs(fun) if fun else (0.0 if gap == 0 else math.inf)
-    if gap <= 1.01 * root.allowance(None):
+    if gap <= 1.01 * root.allowance(None, fun):
         status = CertificateStatus.OPTIMAL
-    elif status is CertificateStatus.BOUND and gap <= search.allowance:
+    elif root.target is not None and gap <= root.target * abs(fun):
         status = CertificateStatus.TARGET
+    elif status is CertificateStatus.TARGET:
+        status = CertificateStatus.BETTER
     explained = root.at_zero - fun
     proved_in, proved_out = root.proved(search)
     return Certificate(
+        objective=fun,
         lower_bound=bound,
         gap=gap,
         relative_gap=relative,
-        explained_gap=gap / explained if explained > 0 else math.inf,
+        explained_gap=gap / explained if math.isfinite(explained) and explained > 0 else math.inf,
         proved_in=proved_in,
         proved_out=proved_out,
         status=status,
@@ -219,6 +229,7 @@ def no_certificate(root: Root, started: float) -> Certificate:
     gap = fun - bound
     empty = np.empty(0, dtype=np.intp)
     return Certificate(
+        objective=fun,
         lower_bound=bound,
         gap=gap,
         relative_gap=gap / abs(fun) if fun else math.inf,

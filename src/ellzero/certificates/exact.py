@@ -38,10 +38,13 @@ def solve_exactly(
     limit = math.inf if time_limit is None else check_positive(time_limit, "time_limit")
     target = None if target_gap is None else check_nonnegative(target_gap, "target_gap")
     result = minimize(risk, k, constraint, time_limit=time_limit, **options)
-    root = Root(risk, result, started + limit)
-    if root.refused:
+    try:
+        root = Root(risk, result, started + limit)
+        search = None if root.refused else root.search(target)
+    except KeyboardInterrupt:  # nothing is proved yet, but the answer is there
+        return replace(result, method="exact", status=Status.INTERRUPTED, message=Status.INTERRUPTED.value)
+    if search is None:
         raise ValueError(f'method="exact" has no bound to work with here: {root.refused}. method="auto" does not prove')
-    search = root.search(target)
     watcher = _Watcher(root, search, callback, verbose, started)
     status = CertificateStatus.TARGET if search.done else run(search, watcher)
     final = watcher.result(status, final=True)
@@ -100,6 +103,7 @@ class _Watcher:
 _STATUS = {
     CertificateStatus.OPTIMAL: Status.OPTIMAL,
     CertificateStatus.TARGET: Status.TARGET_GAP,
+    CertificateStatus.BETTER: Status.TARGET_GAP,
     CertificateStatus.BOUND: Status.TARGET_GAP,
     CertificateStatus.TIME_LIMIT: Status.TIME_LIMIT,
     CertificateStatus.EXHAUSTED: Status.SETTLED,

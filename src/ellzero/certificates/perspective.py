@@ -19,6 +19,7 @@ which.
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -85,6 +86,7 @@ class Perspective:
         self.unbounded = bool(np.isinf(self.lower).all() and np.isinf(self.upper).all())
         self.diagonal = np.diag(form.Q).copy()
         self.n_products = 0
+        self.deadline = math.inf
         self.use(delta)
 
     @cached_property
@@ -99,7 +101,9 @@ class Perspective:
 
     def restrict(self, index: np.ndarray) -> Perspective:
         """The same on these coordinates alone: a principal part of a semidefinite matrix is semidefinite."""
-        return Perspective(self.form.restrict(index), self.k, self.gamma.restrict(index), self.delta[index])
+        part = Perspective(self.form.restrict(index), self.k, self.gamma.restrict(index), self.delta[index])
+        part.deadline = self.deadline
+        return part
 
     def _shrink(self, z: np.ndarray, price: np.ndarray) -> np.ndarray:
         """z less the price of |w|: where w >= 0 anyway, the price may be negative."""
@@ -119,7 +123,7 @@ class Perspective:
         """B less its rounding, and the gains."""
         form, price = self.form, multipliers @ self.A
         gains = self._gains(self._shrink(z, price))
-        inside = float(gains[kept].sum())
+        inside, size_inside = float(gains[kept].sum()), float(np.abs(gains[kept]).sum())
         gains[out], gains[kept] = -1.0, -1.0
         spare = self.k - kept.size
         if spare >= gains.size:
@@ -135,7 +139,7 @@ class Perspective:
         if self.h.size:  # the prices are sums, too
             size += (self.h.size + 8) * EPS / form.rounding * float(np.max(np.abs(price) / form.roots, initial=0.0))
         error = form.rounding * size * math.sqrt(max(self.k, kept.size) * self.worst)
-        total = abs(inside) + top
+        total = size_inside + top
         cross = float(w @ (form.b - z))
         loss = 2 * error * math.sqrt(total) + 2 * error * error
         if not self.unbounded and kept.size:  # intervals of kept coordinates need not contain 0
@@ -186,7 +190,7 @@ class Perspective:
         spare = self.k - kept.size
         best = here = self._at(w, multipliers, kept, out)
         failures, metric = 0, 1.0
-        while best.bound < cutoff and max_iter > 0:
+        while best.bound < cutoff and max_iter > 0 and time.perf_counter() < self.deadline:
             ahead = self._newton(here, metric, kept, out, spare)
             max_iter -= 1
             rise = -math.inf
@@ -211,7 +215,8 @@ class Perspective:
                 here, top = self._descend(here, kept, out, spare, steps)
                 max_iter -= steps
                 best = top if top.bound > best.bound else best
-        return Relaxed(best.bound, best.w, self._share(best, kept), best.gains, (best.w, best.multipliers))
+        bound = -math.inf if math.isnan(best.bound) else best.bound
+        return Relaxed(bound, best.w, self._share(best, kept), best.gains, (best.w, best.multipliers))
 
     def _at(
         self, w: np.ndarray, multipliers: np.ndarray, kept: np.ndarray, out: np.ndarray, z: np.ndarray | None = None

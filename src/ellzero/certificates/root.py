@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -13,14 +14,25 @@ from ..finish import refit
 from ..result import Result
 from ..risks import BlackBox, Risk
 from ..risks._linear import LinearModel
-from ..sets import ConstraintSet, EmptySlice
+from ..sets import ConstraintSet, EmptySlice, GroupWise, Intersection
 from ..sets._slices import Polyhedron, enclosing, polyhedron
 from ..theory.extents import largest_norm
-from ._form import QuadraticForm, improve_split, smallest_eigenvalue
+from ._form import QuadraticForm, improve_split, shares, smallest_eigenvalue
 from ._parts import FormPart, ModelPart, PlainPart, SmoothPart
 from .atoms import Atoms
 from .branch_and_bound import Relaxation, Search, screen
 from .perspective import Perspective
+
+
+def _projection_error(gamma: ConstraintSet) -> float:
+    """How accurate projections are, relative to what they project."""
+    match gamma:
+        case Intersection():
+            return max(gamma.tol, *(_projection_error(s) for s in gamma.sets))
+        case GroupWise():
+            return max([_projection_error(s) for s in gamma.sets if s is not None], default=1e-12)
+    return 1e-12
+
 
 _LARGEST_SPLIT = 300  # coordinates; a split takes some inverses of such a matrix
 
@@ -49,6 +61,7 @@ class Root:
         if isinstance(risk, BlackBox):
             self.refused = "a black box has no gradients, and without convexity no value bounds another"
             return
+        self._check()
         self.at_zero = risk.at(risk.zero).value
         if not risk.convex:
             self.refused = "R is not known to be convex; if it is, say so (Smooth(..., convex=True))"
@@ -74,6 +87,7 @@ class Root:
 
     def _perspective(self, form: QuadraticForm, shape: Polyhedron, candidates: list[np.ndarray]) -> Perspective:
         relaxation = Perspective(form, self.k, shape, candidates[0])
+        relaxation.deadline = self.deadline
         out = np.zeros(self.d, dtype=bool)
         best, chosen = -math.inf, candidates[0]
         for delta in candidates:
@@ -107,9 +121,14 @@ class Root:
                 best = value, relaxation
         if best is None:
             self.refused = (
-                "R has no curvature to rely on and Γ is unbounded: a ridge > 0, or bounds on the coefficients "
-                "(Box, LinfBall, L1Ball), make a bound possible"
+                "R has too little curvature to rely on (fewer samples than features, or dependent ones) and Γ does not "
+                "bound every coefficient: a ridge > 0, or bounds (Box, LinfBall, L1Ball), make a bound possible"
             )
+            if isinstance(part, ModelPart) and not math.isfinite(part.size):
+                self.refused = (
+                    "X is an operator whose entries cannot be read, so nothing bounds the rounding of its products; "
+                    "a bound needs X as an array or a sparse matrix"
+                )
             return None
         relaxation = best[1]
         relaxation.deadline = self.deadline
@@ -125,33 +144,48 @@ class Root:
             self.advice += "; Γ itself has no known sparse maximum, so a larger set stands in for it"
         return relaxation
 
-    def allowance(self, target: float | None) -> float:
+    def _check(self) -> None:
+        """The result must be one of this risk: everything rests on its objective."""
+        if self.x.size != self.d:
+            raise ValueError(
+                f"result must be what ellzero.minimize returned for this risk: it has {self.x.size} coordinates, the "
+                f"risk {self.d}"
+            )
+        value = self.risk.value(self.result.x)
+        if not abs(value - self.result.fun) <= 1e-9 * abs(value) + 100 * self._doubt(value):
+            raise ValueError(
+                f"result must be what ellzero.minimize returned for this risk: its objective is {self.result.fun:.8g}, "
+                f"but R of its x is {value:.8g} here"
+            )
+
+    def allowance(self, target: float | None, fun: float) -> float:
         """The gap that is left open: relative to R or, for a proof of optimality, to what x explains if less."""
-        fun = abs(self.result.fun)
         if target is not None:
-            return target * fun
-        explained = self.at_zero - self.result.fun
-        return max(1e-6 * (min(fun, explained) if explained > 0 else fun), 1e-10 * abs(self.at_zero))
+            return target * abs(fun)
+        explained = self.at_zero - fun
+        known = math.isfinite(explained) and explained > 0
+        return max(1e-6 * (min(abs(fun), explained) if known else abs(fun)), self._doubt(fun))
 
     def search(self, target: float | None) -> Search:
         """The search, with its root relaxed, screened and shrunk."""
         assert self.relaxation is not None
         floor = max(no_bound(self.risk), -math.inf)
-        allowance = self.allowance(target)
+        self.target = target
 
         def begin() -> Search:
             relaxation = self.relaxation
             assert relaxation is not None
             kept = np.searchsorted(self.index, self.kept)
+            allow = partial(self.allowance, target)
             return Search(
-                relaxation, kept, self.x[self.index], self.result.fun, self, allowance, floor,
-                self.deadline,
+                relaxation, kept, self.x[self.index], self.result.fun, self, allow, floor, self.deadline
             )  # fmt: skip
 
         search = begin()
         while isinstance(self.relaxation, Perspective) and not search.done and time.perf_counter() < self.deadline:
             self._note(search)
-            _, out = screen(search.root, search.kept, search.out, self.k, search.cutoff)
+            # what leaves the problem must be out of every point as good as the incumbent, not only of better ones
+            _, out = screen(search.root, search.kept, search.out, self.k, search.value + self._doubt(search.value))
             out &= ~np.isin(self.index, np.flatnonzero(self.x))  # the incumbent stays, as the start of everything
             if out.sum() >= 0.2 * self.index.size:
                 self.index = self.index[~out]
@@ -164,9 +198,9 @@ class Root:
         self._note(search)
         node = search.heap[0]
         if isinstance(self.relaxation, Perspective):
-            node.kept, node.out = screen(search.root, node.kept, node.out, self.k, search.cutoff)
+            node.kept, node.out = search.fix(search.root, node.kept, node.out)
         else:
-            node.kept, node.out = np.append(node.kept, self.fixed_in), node.out.copy()
+            node.kept, node.out = np.union1d(node.kept, self.fixed_in), node.out.copy()
             node.out[self.fixed_out] = True
         return search
 
@@ -193,9 +227,20 @@ class Root:
         self.fixed_in = np.union1d(self.fixed_in, self.index[inside])
         self.fixed_out = np.union1d(self.fixed_out, self.index[outside])
 
+    @cached_property
+    def _scale(self) -> float:
+        """The size of the terms that R is computed from: R(0), or the mean square of uncentred targets."""
+        risk = self.risk
+        zero = risk.at(risk.zero).value
+        scale = abs(zero) if math.isfinite(zero) else abs(self.result.fun)
+        if isinstance(risk, LinearModel):
+            y = to_host(risk.y).astype(float).reshape(risk.n_terms, -1)
+            scale = max(scale, float(shares(risk) @ np.sum(y * y, axis=1)))
+        return scale
+
     def _doubt(self, value: float) -> float:
         """How far R, computed in the data's precision, may be from the true one."""
-        eps, size = finfo_eps(self.risk.zero), math.sqrt(abs(self.at_zero))
+        eps, size = finfo_eps(self.risk.zero), math.sqrt(self._scale)
         return (
             eps * ((self.risk.n_terms + 16) * abs(value) + 4 * (self.k + 8) * size * math.sqrt(abs(value)))
             + ((self.k + 8) * eps * size) ** 2
@@ -225,28 +270,37 @@ class Root:
         where = self.index[support]
         point = refit(self.risk, self.problem.gamma, where, self.result.x)
         u, g = (to_host(a).astype(float)[where] for a in (point.w, point.gradient))
-        mu = self._curvature
+        mu, value = self._curvature, point.value
         reach = None if mu > 0 else largest_norm(self.problem.gamma, self.k, self.d)
-        best, size = -math.inf, float(np.linalg.norm(u)) / max(float(np.linalg.norm(g)), 1e-300) or 1.0
-        for eta in size * 4.0 ** np.arange(-8, 5):
+        slack = 1e-12 * (abs(value) + float(np.abs(g) @ np.abs(u))) + 4 * self._doubt(value)
+        error = 0.0  # of the gradient
+        if isinstance(self.relaxation, Atoms):
+            w = to_host(point.w).astype(float)
+            look = self.relaxation.part.look(w, self.relaxation.part.image(w))
+            slack, error = slack + look.f + float(look.z @ w) - look.value, look.error
+        length, steep = float(np.linalg.norm(u)), float(np.linalg.norm(g))
+        if steep == 0:
+            return value - slack
+        best, accuracy = -math.inf, _projection_error(self.problem.gamma)
+        for eta in min((length or 1.0) / steep, 1e100) * 4.0 ** np.arange(-8, 5):
             p = to_host(self.problem.gamma.project(u - eta * g, where))
             r = u - p
             square = float(r @ r)
-            # the projection itself is good to about 1e-12 of what it projects
-            off = math.sqrt(square) + 1e-12 * float(np.linalg.norm(u - eta * g))
+            off = math.sqrt(square) + accuracy * float(np.linalg.norm(u - eta * g)) + eta * error
             loss = off * off / (2 * mu * eta * eta) if mu > 0 else math.inf
             if reach is not None:
-                loss = min(loss, off / eta * (reach + float(np.linalg.norm(u))))
-            slack = 1e-12 * (abs(point.value) + float(np.abs(g) @ np.abs(u)))
-            best = max(best, point.value - float(g @ r) + square / eta - loss - slack)
+                loss = min(loss, off / eta * (reach + length))
+            best = max(best, value - float(g @ r) + square / eta - loss - slack)
         return best
 
     def _decide(self, search: Search, value: float) -> tuple[np.ndarray, np.ndarray]:
         """Coordinates that are in, or out of, every support whose R is at most `value`, by the root's bound."""
         root, d = search.root, self.index.size
         none = np.empty(0, dtype=np.intp)
-        if not math.isfinite(root.bound):
+        if not math.isfinite(root.bound) or root.bound > value:
             return none, none
+        if search.given.size == self.k:
+            return none, np.setdiff1d(np.arange(d), search.given)
         nothing = np.zeros(d, dtype=bool)
         if root.gains is not None:
             kept, out = screen(root, search.given, nothing, self.k, value)
@@ -266,9 +320,7 @@ class Root:
                 without[i] = True
                 if base - self._maximum(z, error, search.given, without) > value:
                     inside.append(i)
-            elif search.given.size == self.k or (
-                base - self._maximum(z, error, np.append(search.given, i), nothing) > value
-            ):
+            elif base - self._maximum(z, error, np.append(search.given, i), nothing) > value:
                 outside.append(i)
         return np.array(inside, dtype=np.intp), np.array(outside, dtype=np.intp)
 
