@@ -1,5 +1,8 @@
 """The loop: methods, stopping, counting, the promise of every return, and the paper's counterexample."""
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 
@@ -365,3 +368,18 @@ class TestPromise:
 def test_bad_arguments(problem, arguments, error, message):
     with pytest.raises(error, match=message):
         ez.minimize(**{"risk": problem[0], "k": 3, **arguments})
+
+
+def test_a_run_leaves_no_cycle_that_keeps_the_data():
+    gc.collect()
+    gc.disable()
+    try:
+        X = np.random.default_rng(0).standard_normal((50, 20))
+        for gamma in (None, ez.sets.L1Ball(1.0), ez.sets.Simplex(1.0)):
+            risk = ez.risks.LeastSquares(X, X[:, 0])
+            alive = weakref.ref(risk)
+            ez.minimize(risk, 2, gamma)
+            del risk
+            assert alive() is None
+    finally:
+        gc.enable()

@@ -201,6 +201,8 @@ class Run:
         self._stack.close()
         if isinstance(self.risk, LinearModel):
             self.risk.design.forget()
+        # these hold closures over the run, and a cycle would keep the data until the collector comes by
+        del self.project, self.plain, self.residual, self.step, self.oracle, self.proof
 
     @property
     def seconds(self) -> float:
