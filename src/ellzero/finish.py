@@ -195,15 +195,12 @@ def _accelerated(part: Risk, gamma: ConstraintSet, support: np.ndarray, here: Po
 
 def _solve(G: np.ndarray, b: np.ndarray) -> np.ndarray:
     """G⁻¹b for a positive semidefinite G; the shortest solution where columns depend on each other up to rounding."""
-    from scipy.linalg import cho_solve
-
     diagonal = np.diagonal(G)
     try:
         factor = np.linalg.cholesky(G)
         # a pivot is what the earlier columns leave of a diagonal entry
         if (np.diagonal(factor) ** 2 > 1e-13 * diagonal).all():
-            solution: np.ndarray = cho_solve((factor, True), b, check_finite=False)
-            return solution
+            return np.linalg.solve(G, b)  # importing SciPy's triangular solver would cost the first call more
     except np.linalg.LinAlgError:
         pass
     scales = 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
