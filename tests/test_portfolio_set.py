@@ -74,6 +74,26 @@ def test_projection_and_quadratic_programme_against_cvxpy(seed):
     np.testing.assert_allclose(np.sum((A @ u - target) ** 2) / size, problem.value, rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("scale", [0.0, 1e-3, 1.0])
+def test_held_positions_that_pull_against_the_budget(sign, scale):
+    lower, upper = np.array([0.2, -0.2, -0.2]), np.full(3, 0.5)
+    gamma = Portfolio(-0.1, lower, upper) if sign > 0 else Portfolio(0.1, -upper, -lower)
+    v = scale * np.random.default_rng(0).standard_normal(3)
+    w = cp.Variable(3)
+    referee(gamma, np.zeros(3), {}, cp.sum_squares(w - v), w)
+    assert gamma.violation(gamma.project(v)) <= 1e-14
+    np.testing.assert_allclose(gamma.project(v), w.value, atol=1e-4)
+
+
+def test_a_budget_that_leaves_no_choice_is_met_without_dust():
+    for gamma, only in ((Portfolio(0.0), np.zeros(4)), (Portfolio((-1.0, 0.3), [0.1, 0, 0.2, 0]), [0.1, 0, 0.2, 0])):
+        rng = np.random.default_rng(1)
+        A = rng.standard_normal((9, 4))
+        np.testing.assert_array_equal(gamma.project(rng.standard_normal(4)), only)
+        np.testing.assert_array_equal(gamma.quadratic_minimum(A.T @ A, A.T @ A[:, 0], np.arange(4)), only)
+
+
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10**6))
 def test_optimality_of_the_projection(seed):

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.optimize import Bounds, LinearConstraint, milp
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, TimeSeriesSplit
@@ -173,6 +174,20 @@ def test_certificate():
         tracker.certify(RETURNS, y)
 
 
+def test_certificate_of_huber_takes_the_delta_of_the_fit():
+    X, y = RETURNS.iloc[:, :8], INDEX
+    tracker = IndexTracker(k=3, error="huber", n_starts=2).fit(X, y)
+    certificate = tracker.certify(X, y, time_limit=2)
+    assert certificate.lower_bound <= tracker.result_.fun * (1 + 1e-9)
+    given = clone(tracker).set_params(error=("huber", tracker.delta_)).fit(X, y)
+    assert given.delta_ == tracker.delta_
+    np.testing.assert_allclose(given.result_.fun, tracker.result_.fun, rtol=1e-6)
+    squared = IndexTracker(k=3, n_starts=1).fit(X, y)
+    assert squared.delta_ is None
+    with pytest.raises(ValueError, match="error='huber' was set after the fit; fit again"):
+        squared.set_params(error="huber").certify(X, y)
+
+
 def test_scikit_learn_habits():
     tracker = IndexTracker(k=5, max_sector_weight=0.4, n_starts=1)
     assert tracker.get_params()["max_sector_weight"] == 0.4
@@ -253,6 +268,96 @@ def test_explanations_are_right(seed):
         assert not possible(needed - 1)
 
 
+def solvable(k, budget, lower, upper, labels, caps, keep):
+    """Whether any portfolio meets a mandate, by mixed-integer programming: w = p - m, held z, long s."""
+    d = lower.size
+    eye, none = np.eye(d), np.zeros((d, d))
+    least, most = (-np.inf, np.inf) if budget is None else budget if isinstance(budget, tuple) else (budget, budget)
+    one, zero = np.ones(d), np.zeros(d)
+    blocks = [
+        (np.hstack([eye, -eye, -np.diag(np.maximum(upper, 0)), none]), -np.inf, 0),
+        (np.hstack([eye, -eye, -np.diag(np.minimum(lower, 0)), none]), 0, np.inf),
+        (np.hstack([eye, -eye, none, none]), lower, upper),
+        (np.hstack([eye, none, none, -2 * eye]), -np.inf, 0),
+        (np.hstack([none, eye, none, 2 * eye]), -np.inf, 2),
+        (np.hstack([one, -one, zero, zero])[None], least, most),
+        (np.hstack([zero, zero, one, zero])[None], 0, k),
+    ]
+    for g, cap in (caps or {}).items():
+        mine = (labels == g).astype(float)
+        blocks.append((np.hstack([mine, mine, zero, zero])[None], 0, cap))
+    held = zero.copy()
+    held[keep] = 1
+    answer = milp(
+        np.zeros(4 * d),
+        constraints=[LinearConstraint(*block) for block in blocks],
+        integrality=np.hstack([zero, zero, one, one]),
+        bounds=Bounds(np.hstack([zero, zero, held, zero]), np.hstack([2 * one, 2 * one, one, one])),
+    )
+    assert answer.status in (0, 2)
+    return answer.status == 0
+
+
+def random_mandate(rng):
+    d = int(rng.integers(3, 9))
+    labels = rng.integers(0, 3, d)
+    budget = [1.0, 0.0, (0.6, 1.0), None, round(rng.uniform(-0.5, 1.2), 2)][rng.integers(5)]
+    upper = rng.uniform(0.2, 0.7, d).round(2)
+    lower = -rng.uniform(0, 0.3, d).round(2) * (rng.random() < 0.6)
+    for i in rng.choice(d, rng.integers(0, 3), replace=False):  # held whatever happens
+        lower[i], upper[i] = (0.1, upper[i]) if rng.random() < 0.5 else (-0.25, -0.05)
+    caps = {g: round(rng.uniform(0.15, 0.7), 2) for g in np.unique(labels).tolist() if rng.random() < 0.7} or None
+    keep = rng.choice(d, rng.integers(0, 2), replace=False).tolist()
+    return int(rng.integers(1, d + 1)), budget, lower, upper, labels, caps if rng.random() < 0.6 else None, keep
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_refused_exactly_where_an_integer_programme_finds_none(seed):
+    rng, met = np.random.default_rng(seed), 0
+    for _ in range(40):
+        mandate = k, budget, lower, upper, labels, caps, keep = random_mandate(rng)
+        X = rng.standard_normal((20, lower.size)) / 100
+        tracker = IndexTracker(
+            k, budget=budget, min_weights=lower, max_weights=upper, max_sector_weight=caps, keep=keep, n_starts=1
+        )
+        possible = solvable(*mandate)
+        met += possible
+        try:
+            tracker.fit(X, X.mean(axis=1), groups=labels)
+        except InfeasibleMandate as error:
+            assert not possible, f"{mandate}: {error}"
+            assert "Portfolio(" not in str(error) and (caps or "sector" not in str(error))
+            named = re.search("raise k to at least ([0-9]+)$", str(error))
+            if named and not caps:
+                assert solvable(int(named[1]), *mandate[1:]) and not solvable(int(named[1]) - 1, *mandate[1:])
+        else:
+            assert possible and tracker.result_.violation <= 1e-12
+    assert 5 < met < 35
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"k": 4, "min_weights": [-0.3, 0, 0, 0, 0, 0], "max_weights": [-0.3, 0.5, 0.5, 0.4, 0.3, 0.3]},
+        {"k": 2, "budget": 0.0, "min_weights": [0.1] + [-0.2] * 5, "max_weights": 0.3},
+    ],
+)
+def test_positions_that_pull_against_the_budget_are_made_up_for(asked):
+    X = RETURNS.to_numpy()[:60, :6]
+    tracker = IndexTracker(**asked).fit(X, X.mean(axis=1))
+    assert tracker.result_.violation <= 1e-12 and tracker.result_.support.size <= asked["k"]
+
+
+def test_what_is_too_much_is_told():
+    X = RETURNS.iloc[:, :6]
+    with pytest.raises(InfeasibleMandate, match="1 names, 1 of them given, hold at least 10%, but the budget is 0%; raise k to at least 2"):  # fmt: skip
+        IndexTracker(1, budget=0.0, min_weights=[0.1] + [-0.2] * 5).fit(X, INDEX)
+    with pytest.raises(InfeasibleMandate, match="must be held need 10%, but the budget is 0%"):
+        IndexTracker(1, budget=0.0, min_weights={"A01": 0.1}).fit(X, INDEX)
+    with pytest.raises(InfeasibleMandate, match="1 names, 1 of them given, with the largest max_weights can hold 10%, but the budget is 100%; raise k to at least 2$"):  # fmt: skip
+        IndexTracker(1, max_weights={"A01": 0.1}, keep="A01").fit(X, INDEX)
+
+
 # ---- data that cannot be used ----
 
 
@@ -313,6 +418,8 @@ def test_prices_to_returns():
         prices_to_returns(prices.assign(A=[1.0, 0.0, 1.0, 1.0])[["A"]])
     with pytest.raises(ValueError, match="same days"):
         prices_to_returns(prices[["A"]], level.iloc[1:])
+    with pytest.raises(ValueError, match="oldest first, but 2024-01-04 is the first day.*use sort_index"):
+        prices_to_returns(prices[["A"]].iloc[::-1])
     with pytest.raises(ValueError, match="missing must be"):
         prices_to_returns(prices, missing="fill")
 

@@ -163,3 +163,10 @@ def test_bad_data():
         ez.backtest(tracker, RETURNS, None, window=100)
     with pytest.raises(ValueError, match="lost everything"):
         _walk(np.array([[0.0], [-1.0], [0.0]]), [0], np.array([[1.0]]), 0.0)
+    with pytest.raises(ValueError, match="costs the whole portfolio: cost=0.5 times a turnover of 200%; lower cost"):
+        _walk(np.zeros((3, 2)), [0], np.array([[1.5, -0.5]]), 0.5)
+
+
+def test_nothing_invested_is_exactly_nothing():
+    walk = ez.backtest(IndexTracker(k=3, budget=0.0, n_starts=1), RETURNS, INDEX, window=100)
+    assert (walk.weights == 0).all(axis=None) and (walk.turnover == 0).all() and (walk.returns["portfolio"] == 0).all()

@@ -11,7 +11,7 @@ from .. import plot as _plot
 from .._arrays import to_host
 from ..result import Result
 from ..sets import ConstraintSet, GroupWise, Intersection
-from ._base import Display, fitted, name_of
+from ._base import Display, fitted, name_of, names_seen
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -118,7 +118,7 @@ class WeightsDisplay(Display):
             cap = found if cap is None else cap
         if cap is None:
             cap = getattr(estimator, "max_sector_weight", None)
-        names = getattr(estimator, "feature_names_in_", None)
+        names = names_seen(estimator, weights.size)
         name = getattr(getattr(estimator, "result_", None), "method", "auto")
         return cls(weights={name: weights}, groups=groups, cap=cap, feature_names=names).plot(ax, **options)
 
@@ -230,10 +230,15 @@ class TrackingDisplay(Display):
         ax: Axes | None = None,
         **options: Any,
     ) -> Self:
-        """Draw what a fitted tracker predicts, beside the index."""
+        """Draw what a fitted tracker predicts, beside the index; frames are matched by their columns and days."""
+        from ..models._portfolio_data import read_returns
+
         dates = _dates(returns) if dates is None else dates
-        portfolios = {"portfolio": np.asarray(returns) @ np.ravel(fitted(estimator, "weights_"))}
-        display = cls(index_returns=index_returns, portfolios=portfolios, dates=dates, test_from=test_from)
+        weights = np.ravel(fitted(estimator, "weights_"))
+        predict = getattr(estimator, "predict", lambda X: np.asarray(X) @ weights)
+        portfolios = {"portfolio": np.asarray(predict(returns))}
+        index = read_returns(returns, index_returns).index
+        display = cls(index_returns=index, portfolios=portfolios, dates=dates, test_from=test_from)
         return display.plot(ax, **options)
 
     @classmethod

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -71,7 +71,11 @@ class Mandate:
 
     def check(self) -> None:
         """Raise InfeasibleMandate with every reason that can be told, and what would help."""
-        problems = [*self._bounds(), *self._too_many(), *self._too_much()] or self._too_little()
+        crossed = self._bounds()
+        problems = [*crossed, *self._too_many(), *self._over_caps()]
+        if not crossed:
+            problems += self._too_much()
+        problems = problems or self._too_little()
         if problems:
             raise InfeasibleMandate("no portfolio meets all that is asked: " + "; ".join(problems))
 
@@ -94,75 +98,75 @@ class Mandate:
             f"{self.keep.size} names must be held (keep and min_weights), but k={self.k}; raise k to {self.keep.size}"
         ]
 
-    def _too_much(self) -> list[str]:
-        """What must be held is more than caps and budget allow."""
-        problems = []
-        must = np.maximum(np.maximum(self.lower, -self.upper), 0.0)
+    def _over_caps(self) -> list[str]:
+        """What must be held in a sector is more than its cap allows."""
+        must, problems = np.maximum(np.maximum(self.lower, -self.upper), 0.0), []
         for g, cap in self.caps.items():
             held = float(must[self._in(g)].sum())
             if held > cap * (1 + 1e-12):
                 problems.append(
                     f"the names that must be held in {g} need {percent(held)}, but its cap is {percent(cap)}"
                 )
-        least = float(np.maximum(self.lower, 0.0).sum()) + self._shorts()
-        if least > self.most + 1e-12:
-            problems.append(
-                f"the names that must be held need {percent(least)}, but the budget is {self._budget(self.most)}"
-            )
         return problems
 
-    def _shorts(self) -> float:
-        """The most negative sum that short positions can add; a bound, for caps may allow less."""
-        shorts = np.sort(np.minimum(self.lower, 0.0))[: self.k]
-        return float(shorts.sum())
+    def _too_much(self) -> list[str]:
+        """k names within bounds and caps cannot hold as little as the budget asks for."""
+        least = -self._reach(self.k, self._part.mirrored())
+        if least <= self.most + self._part.room():
+            return []
+        budget = f"but the budget is {self._budget(self.most)}"
+        if (self.lower >= 0).all():
+            return [f"the names that must be held need {percent(least)}, {budget}"]
+        needed = self._needed(self._part.mirrored())
+        ways = [*([f"raise k to at least {needed}"] if needed else []), "allow larger short positions in min_weights"]
+        return [f"{self.k} names{self._given()} hold at least {percent(least)}, {budget}; {_ways(ways)}"]
 
     def _too_little(self) -> list[str]:
         """k names within bounds and caps cannot hold what the budget asks for."""
-        asked = self.least
-        if asked <= 0 or self._reach(self.k) >= asked * (1 - 1e-12):
+        asked, enough = self.least, self.least - self._part.room()
+        most = self._reach(self.k, self._part)
+        if most >= enough:
             return []
         budget = f"but the budget is {self._budget(asked)}"
-        alone = float(np.sort(np.maximum(self.upper, 0.0))[::-1][: self.k].sum())
-        if alone < asked * (1 - 1e-12):
+        uncapped = replace(self._part, group=np.full(self.names.size, -1))
+        alone = self._reach(self.k, uncapped)
+        if alone < enough:
             top = np.unique(self.upper)
             capped = f"capped at {percent(top[-1])}" if top.size == 1 else "with the largest max_weights"
-            ways = [f"raise k to at least {needed}"] if (needed := self._needed(sectors=False)) else []
+            ways = [f"raise k to at least {needed}"] if (needed := self._needed(uncapped)) else []
             if self.k and top.size == 1:
                 ways.append(f"max_weights to at least {percent(asked / self.k)}")
-            return [f"{self.k} names {capped} can hold {percent(alone)}, {budget}; {_ways(ways)}"]
-        everything = self._reach(self.names.size)
-        if everything < asked * (1 - 1e-12):
+            return [f"{self.k} names{self._given()} {capped} can hold {percent(alone)}, {budget}; {_ways(ways)}"]
+        everything = self._reach(self.names.size, self._part)
+        if everything < enough:
             caps = set(self.caps.values())
             capped = f"capped at {percent(caps.pop())}" if len(caps) == 1 else "with these caps"
             same = len(self.caps) == len(self.groups)
-            ways = (
-                [f"raise max_sector_weight to at least {percent(asked / len(self.groups))}"]
-                if same and self.groups
-                else []
-            )
+            ways = [f"raise max_sector_weight to at least {percent(asked / len(self.groups))}"] if same else []
             return [f"{len(self.groups)} sectors {capped} can hold {percent(everything)}, {budget}; {_ways(ways)}"]
-        held = f", {self.keep.size} of them given," if self.keep.size else ""
-        ways = [f"raise k to at least {needed}"] if (needed := self._needed()) else []
+        ways = [f"raise k to at least {needed}"] if (needed := self._needed(self._part)) else []
         return [
-            f"{self.k} names{held} under the caps of their sectors can hold {percent(self._reach(self.k))}, {budget}; "
+            f"{self.k} names{self._given()} under the caps of their sectors can hold {percent(most)}, {budget}; "
             f"{_ways([*ways, 'raise max_sector_weight'])}"
         ]
 
-    def _needed(self, sectors: bool = True) -> int | None:
-        """The smallest k with which the budget can be spent."""
-        possible = (
-            k for k in range(self.k + 1, self.names.size + 1) if self._reach(k, sectors) >= self.least * (1 - 1e-12)
-        )
-        return next(possible, None)
+    @cached_property
+    def _part(self) -> Positions:
+        return self.portfolio._positions(np.arange(self.names.size))
 
-    def _reach(self, k: int, sectors: bool = True) -> float:
+    def _needed(self, part: Positions) -> int | None:
+        """The smallest k with which the budget can be met."""
+        enough = part.least - part.room()
+        return next((k for k in range(self.k + 1, self.names.size + 1) if self._reach(k, part) >= enough), None)
+
+    def _reach(self, k: int, part: Positions) -> float:
         """The largest sum of k names, as far as the budget asks for it."""
         chosen = np.zeros(self.names.size, dtype=bool)
         chosen[self.keep] = True
-        part = self.portfolio._positions(np.arange(self.names.size))
-        if not sectors:
-            part = Positions(part.lower, part.upper, np.full(part.group.size, -1), part.caps, part.least, part.most)
         return part.most_with(chosen, max(k - self.keep.size, 0))
+
+    def _given(self) -> str:
+        return f", {self.keep.size} of them given," if self.keep.size else ""
 
     def _in(self, group: Any) -> np.ndarray:
         assert self.labels is not None

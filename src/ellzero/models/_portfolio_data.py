@@ -51,6 +51,11 @@ def prices_to_returns(prices: Any, index_prices: Any = None, *, missing: str = "
     if missing not in _MISSING:
         raise ValueError(f"missing must be one of {', '.join(map(repr, _MISSING))}, got {missing!r}")
     table, names, days = _table(prices, "prices")
+    if hasattr(prices, "columns") and not days.is_monotonic_increasing:
+        raise ValueError(
+            f"prices must come oldest first, but {_day(days[0])} is the first day and {_day(days[-1])} the last; use "
+            "sort_index(), after pandas.to_datetime where the dates are text"
+        )
     level = None if index_prices is None else _series(index_prices, days, len(table), "index_prices", "prices")
     gaps = np.isnan(table)
     rows, columns = np.ones(len(table), dtype=bool), np.ones(table.shape[1], dtype=bool)

@@ -234,6 +234,11 @@ def _walk(
     drifted = np.zeros(returns.shape[1])
     for number, (end, w) in enumerate(zip(ends, targets, strict=True)):
         turnover[number] = np.abs(w - drifted).sum()
+        if cost * turnover[number] >= 1:
+            raise ValueError(
+                f"trading after row {end} costs the whole portfolio: cost={cost:g} times a turnover of "
+                f"{percent(turnover[number])}; lower cost, or bound min_weights and max_weights"
+            )
         until = ends[number + 1] if number + 1 < len(ends) else len(returns) - 1
         held = np.flatnonzero(w)
         growth = np.cumprod(1.0 + returns[end + 1 : until + 1, held], axis=0)

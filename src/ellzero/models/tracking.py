@@ -66,6 +66,8 @@ class IndexTracker(BaseEstimator):  # type: ignore[misc]
         1 - Σw.
     tracking_error_ : float
         In sample, annualised: see `tracking_error`.
+    delta_ : float or None
+        Where Huber's loss becomes linear, given or found; None for other errors.
     n_features_in_, feature_names_in_ : number and names of the assets
 
     Examples
@@ -137,6 +139,7 @@ class IndexTracker(BaseEstimator):  # type: ignore[misc]
             risk = risk[1](start.x)
         self.result_ = self._solve(risk, mandate, None if start is None else start.x)
         self._mandate = mandate
+        self.delta_ = risk.delta if isinstance(risk, Huber) else None
         self.n_features_in_ = data.names.size
         self.__dict__.pop("feature_names_in_", None)
         self.__dict__.pop("certificate_", None)
@@ -187,7 +190,10 @@ class IndexTracker(BaseEstimator):  # type: ignore[misc]
                 risk, mandate.k, mandate.portfolio, method, x0=start, keep=mandate.keep, rng=self._seed(), max_iter=200
             )
         except EmptySlice as error:
-            raise InfeasibleMandate(f"no portfolio meets all that is asked: {error}") from error
+            raise InfeasibleMandate(
+                f"no {mandate.k} names were found whose bounds and caps allow the budget; raise k, or loosen "
+                "min_weights, max_weights or max_sector_weight"
+            ) from error
 
     def _seed(self) -> Any:
         state = self.random_state
@@ -321,9 +327,9 @@ class IndexTracker(BaseEstimator):  # type: ignore[misc]
             )
         risk = self._risk(data)
         if isinstance(risk, tuple):
-            raise ValueError(
-                'certify needs the number that was used for Huber: give error=("huber", delta) and fit again'
-            )
+            if self.delta_ is None:
+                raise ValueError(f"error={self.error!r} was set after the fit; fit again before certify")
+            risk = Huber(data.returns, data.index, self.ridge, delta=self.delta_)
         value, fun = risk.value(self.result_.x), self.result_.fun
         if not abs(value - fun) <= 1e-6 * (abs(value) + abs(fun)):
             raise ValueError(

@@ -35,9 +35,23 @@ class Positions:
         """The sum of the values in each group; that of group -1 at the end."""
         return np.bincount(self.group % self.caps.size, values, self.caps.size)
 
+    def must(self) -> np.ndarray:
+        """The smallest |w_i| within bounds: not zero for positions that are held whatever happens."""
+        size: np.ndarray = np.maximum(np.maximum(self.lower, -self.upper), 0.0)
+        return size
+
+    def mirrored(self) -> Positions:
+        """The same with long and short exchanged: {-w}."""
+        return Positions(-self.upper, -self.lower, self.group, self.caps, -self.most, -self.least)
+
+    def room(self) -> float:
+        """What rounding may add to a sum."""
+        finite = [abs(b) for b in (self.least, self.most) if math.isfinite(b)]
+        return 1e-12 * max(float(self.must().sum()), *finite, 0.0)
+
     def reach(self) -> tuple[float, float]:
         """The smallest and the largest Σw within bounds and caps; (inf, -inf) where a cap cannot be kept."""
-        least_gross = self.by_group(np.maximum(np.maximum(self.lower, -self.upper), 0.0))
+        least_gross = self.by_group(self.must())
         if (least_gross > self.caps * (1 + 1e-12)).any():
             return math.inf, -math.inf
         return 0.0 - self._most(-self.lower), self._most(self.upper)
@@ -48,18 +62,24 @@ class Positions:
         return float((used + np.minimum(self.by_group(np.maximum(upper, 0.0)), self.caps + used)).sum())
 
     def most_with(self, chosen: np.ndarray, more: int) -> float:
-        """The largest Σw of long positions, those chosen and `more` others, as far as `least` asks for."""
-        top = np.clip(self.upper, 0.0, np.minimum(self.caps[self.group], max(self.least, 0.0)))
-        held = np.minimum(self.by_group(top * chosen), self.caps)
+        """The largest Σw of the positions chosen, all that must be held among them, and `more` others.
+
+        No more than `least` asks for: what lies beyond is not counted.
+        """
+        short = np.minimum(self.upper, 0.0)  # they lower the sum, and use up some of their group's cap
+        asked = max(self.least - float(short.sum()), 0.0)
+        if asked == 0:
+            return float(short.sum())
+        caps = np.maximum(self.caps + self.by_group(short), 0.0)
+        top = np.clip(self.upper, 0.0, np.minimum(caps[self.group], asked))
+        held = np.minimum(self.by_group(top * chosen), caps)
         rest = np.flatnonzero(~chosen & (top > 0))
         rest = rest[np.lexsort((-top[rest], self.group[rest]))]
         top, group = top[rest], self.group[rest]
         before = np.cumsum(top) - top  # of the same group, after the next line
         before -= np.repeat(before[_first(group)], np.diff(np.append(_first(group), rest.size)))
-        gains = np.minimum(held[group] + before + top, self.caps[group]) - np.minimum(
-            held[group] + before, self.caps[group]
-        )
-        return float(held.sum() + np.sort(gains)[::-1][:more].sum())
+        gains = np.minimum(held[group] + before + top, caps[group]) - np.minimum(held[group] + before, caps[group])
+        return float(short.sum() + held.sum() + np.sort(gains)[::-1][:more].sum())
 
     def violation(self, w: np.ndarray) -> float:
         """The largest excess over a bound, relative to it where it is not zero."""
@@ -72,8 +92,14 @@ class Positions:
         ]
         return max(0.0, *(float(e.max(initial=0.0)) for e in excess))
 
+    def has_no_choice(self) -> bool:
+        """Whether long positions at their smallest already spend the budget: then there is nothing else."""
+        return bool((self.lower >= 0).all() and self.lower.sum() >= self.most)
+
     def project(self, v: np.ndarray) -> np.ndarray:
         """argmin ||w - v||; there must be a member."""
+        if self.has_no_choice():
+            return self.lower.copy()
         w, slope = self._at(v, 0.0)
         total = float(w.sum())
         if not self.least <= total <= self.most:
@@ -85,7 +111,9 @@ class Positions:
     def _with_budget(self, v: np.ndarray, total: float, slope: float, budget: float) -> np.ndarray:
         """Σ_i w_i(λ) = budget: Newton's method on a falling, piecewise linear function, kept inside a bracket."""
         width = np.minimum(np.maximum(np.abs(self.lower), np.abs(self.upper)), self.caps[self.group])
-        wide = float(np.minimum(width, np.abs(v).max() * v.size + abs(budget)).max()) + 1e-9 * float(np.abs(v).max())
+        largest = float(np.abs(v).max())
+        # positions that must be held may pull against the budget: the others make up for them
+        wide = float(np.minimum(width, largest * v.size + abs(budget) + self.must().sum()).max()) + 1e-9 * largest
         low, high = float(v.min()) - wide, float(v.max()) + wide
         shift, w = 0.0, v
         for _ in range(200):

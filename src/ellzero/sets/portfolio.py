@@ -92,7 +92,7 @@ class Portfolio(ConstraintSet):
 
     def _require(self, part: Positions) -> None:
         least, most = part.reach()
-        room = 1e-12 * max(abs(b) for b in (self.least, self.most, 0.0) if math.isfinite(b))
+        room = part.room()
         if least > self.most + room or most < self.least - room:
             between = "no members" if least > most else f"sums between {least:g} and {most:g}"
             raise EmptySlice(
@@ -119,6 +119,8 @@ class Portfolio(ConstraintSet):
         """argmin uᵀGu - 2bᵀu over the slice on the support; None where that cannot be done accurately."""
         self.require_slice(support)
         part = self._positions(support)
+        if part.has_no_choice():
+            return part.lower.copy()
         A, h = part.rows()
         for _ in range(30):
             u = minimise_over_polytope(G, b, A, h)
@@ -137,7 +139,7 @@ class Portfolio(ConstraintSet):
 
         Under the caps alone the nearest sparse member of v - λ is known exactly; λ is chosen such that its sum,
         after clipping, is the budget. Its coordinates are then taken one by one, and after them the largest, as
-        long as those that remain can still reach the budget.
+        long as those that remain can still reach the budget, from below and from above.
         """
         d, keep = v.size, np.union1d(keep, self.forced_among(v.size)).astype(np.intp)
         part, caps_alone = self._positions(np.arange(d)), self._caps_alone(d)
@@ -148,9 +150,8 @@ class Portfolio(ConstraintSet):
             return found[1], float(np.clip(found[1], part.lower, part.upper).sum())
 
         w, total = near(0.0)
-        wide = 2 * float(np.abs(v).max(initial=0.0)) + max(
-            1.0, *(abs(b) for b in (self.least, self.most) if b < math.inf)
-        )
+        ends = [abs(b) for b in (self.least, self.most) if math.isfinite(b)]
+        wide = 2 * float(np.abs(v).max(initial=0.0)) + max([1.0, *ends])
         shift, low, high = 0.0, -wide, wide
         for _ in range(16):  # a support is wanted, not λ
             if self.least <= total <= self.most:
@@ -162,12 +163,12 @@ class Portfolio(ConstraintSet):
         order = np.lexsort((-score, -np.abs(w)))
         chosen = np.zeros(d, dtype=bool)
         chosen[keep] = True
-        left = k - keep.size
+        left, sides, room = k - keep.size, (part, part.mirrored()), part.room()
         for j in order[~chosen[order]]:
             if left == 0:
                 break
             chosen[j] = True
-            if part.most_with(chosen, left - 1) < self.least * (1 - 1e-12):
+            if any(side.most_with(chosen, left - 1) < side.least - room for side in sides):
                 chosen[j] = False
             else:
                 left -= 1
