@@ -208,6 +208,20 @@ def test_fit_of_text_labels_is_the_classifier(answer, problem, file, target):
     np.testing.assert_allclose(found["intercept"], model.intercept_.squeeze(), rtol=1e-9)
 
 
+@pytest.mark.parametrize("groups", [None, "groups.csv"])
+def test_fit_of_several_classes_asks_what_the_classifier_asks(answer, problem, groups):
+    """The cap and what is kept hold in every class, and in every group of it."""
+    X, y = problem
+    labels = np.array(list("abc"))[(y > 3).astype(int) + (y > 6)]
+    line = "fit three.csv --target kind --loss logistic --k 6 --constraint l1:0.3 --keep f2"
+    found = answer(line if groups is None else f"{line} --groups {groups}")
+    of = None if groups is None else np.arange(12) % 2
+    model = ez.SparseClassifier(k=6, constraint=ez.sets.L1Ball(0.3), groups=of, keep=[2], standardize=False)
+    model.fit(X, labels)
+    np.testing.assert_allclose(vector(found, 36), model.coef_.ravel(), rtol=1e-9, atol=1e-12)
+    assert found["answer"]["constraint"].startswith("GroupWise") and np.abs(model.coef_).sum() > 0.3 * (1 + 1e-9)
+
+
 def test_fit_in_groups_obeys_the_caps(answer, problem):
     found = answer("fit table.csv --target price --k 4 --constraint l1:1.5 --groups groups.csv")
     x = vector(found, 12)
@@ -246,7 +260,8 @@ def test_fit_for_people(ellzero):
 def test_weights_go_out_and_come_back(answer, ellzero, tmp_path):
     found = answer(f"fit table.csv --target price --k 3 --out {tmp_path}/w.csv")
     rows = read_csv(tmp_path / "w.csv")
-    assert [(row["name"], float(row["weight"])) for row in rows] == [(w["name"], w["weight"]) for w in found["weights"]]
+    written = [(w["name"], w["weight"]) for w in found["weights"]] + [("(intercept)", found["intercept"])]
+    assert [(row["name"], float(row["weight"])) for row in rows] == written
     assert ellzero(f"fit table.csv --target price --k 3 --out {tmp_path}/deep/w.json")[0] == 0
     saved = json.loads((tmp_path / "deep" / "w.json").read_text())
     assert saved["weights"] == found["weights"] and saved["question"]["sha256"] == found["question"]["sha256"]
@@ -255,6 +270,46 @@ def test_weights_go_out_and_come_back(answer, ellzero, tmp_path):
         assert proved["answer"]["objective"] == pytest.approx(found["answer"]["objective"], rel=1e-12)
         assert proved["certificate"]["lower_bound"] <= found["answer"]["objective"]
         assert proved["certificate"]["relative_gap"] <= 1e-5
+
+
+def test_intercepts_of_classes_go_out_and_come_back(answer, ellzero, tmp_path):
+    line = "three.csv --target kind --loss logistic --k 4"
+    found = answer(f"fit {line} --out {tmp_path}/w.csv")
+    rows = {row["name"]: float(row["weight"]) for row in read_csv(tmp_path / "w.csv")}
+    assert [rows[f"{label}: (intercept)"] for label in "abc"] == found["intercept"]
+    assert found["question"]["classes"] == list("abc")
+    proved = answer(f"certify {line} --weights {tmp_path}/w.csv --time-limit 0.1 --target-gap 10")
+    np.testing.assert_allclose(proved["intercept"], found["intercept"], rtol=1e-9)
+    assert "(intercept)" not in "".join(row["name"] for row in proved["weights"])
+
+
+def test_another_intercept_is_told(ellzero, tmp_path):
+    line = "certify table.csv --target price --k 3 --weights"
+    assert ellzero(f"fit table.csv --target price --k 3 --out {tmp_path}/w.csv")[0] == 0
+    assert "the intercept of this question" not in ellzero(f"{line} {tmp_path}/w.csv")[1]
+    text = re.sub(r"(\(intercept\)),[^,]*", r"\1,17", (tmp_path / "w.csv").read_text())
+    (tmp_path / "w.csv").write_text(text)
+    assert f"not that of {tmp_path}/w.csv" in ellzero(f"{line} {tmp_path}/w.csv")[1]
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "[]", "{}", '{"weights": [1]}', '{"weights": [{"name": "f1"}]}', '{"weights": 3}', "null"]
+)
+def test_a_file_of_weights_that_is_none(ellzero, text, tmp_path):
+    (tmp_path / "w.json").write_text(text)
+    code, _, err = ellzero(f"certify table.csv --target price --k 3 --weights {tmp_path}/w.json")
+    assert code == 3 and "must be what --out wrote" in err and len(err.splitlines()) == 1
+
+
+def test_the_report_says_what_was_asked(ellzero, answer, tmp_path):
+    line = f"fit table.csv --target price --k 3 --ridge 0.25 --keep f2 --report {tmp_path}/r.html"
+    found = answer(line)
+    page = re.sub(r"<[^>]+>", " ", (tmp_path / "r.html").read_text(encoding="utf-8"))
+    asked, told = page.split("What was asked")[-1].split("The answer")[:2]
+    for words in ("100 rows, 12 columns", "price", "squared", "0.25", "f2", "fitted; not counted"):
+        assert words in asked, words
+    assert f"{found['intercept']:.6g}" in told.split("What was selected")[0]
+    assert found["question"]["target"] == "price"
 
 
 def test_a_stopped_run_says_so_and_still_writes(ellzero, tmp_path):
@@ -289,6 +344,24 @@ def test_path_holds_rows_out(answer):
     assert answer("path table.csv --target price --ks 2:6:2 --validation 0.3 --seed 2")["path"] != found["path"]
 
 
+def test_path_fits_the_chosen_k_on_all_rows(answer, ellzero, problem, tmp_path):
+    X, y = problem
+    line = f"path table.csv --target price --ks 5 --validation 0.3 --report {tmp_path}/r.html"
+    found = answer(line)
+    model = ez.SparseRegressor(k=found["answer"]["k"]).fit(X, y)
+    np.testing.assert_allclose(vector(found, 12), model.coef_, rtol=1e-9)
+    assert found["intercept"] == pytest.approx(model.intercept_)
+    assert (found["path_fitted_on"], found["answer_fitted_on"]) == ("70 of 100 rows", "all rows")
+    assert "the path was fitted on 70 of 100 rows, the weights for" in ellzero(line)[1]
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "on a path fitted on 70 of 100 rows" in page and "all 100 rows" in page
+
+
+def test_path_starts_at_what_is_kept(answer):
+    found = answer("path table.csv --target price --ks 4 --keep f0 --keep f2")
+    assert [row["k"] for row in found["path"]] == [2, 3, 4]
+
+
 def test_certify_exit_code_tells_whether_the_target_was_reached(ellzero, answer):
     assert answer("certify table.csv --target price --k 3 --target-gap 0.5")["certificate"]["relative_gap"] <= 0.5
     rng = np.random.default_rng(0)
@@ -319,6 +392,12 @@ def test_track_is_the_tracker(answer, folder):
         tracker.tracking_error(*test.to_pandas()[:2])
     )
     assert found["answer"]["certificate"]["lower_bound"] <= found["answer"]["objective"]
+
+
+def test_track_says_what_took_how_long(ellzero):
+    line = "track --prices prices.csv --k 5 --starts 1"
+    assert re.search(r"^solved in [\d.]+ s$", ellzero(line)[1], flags=re.MULTILINE)
+    assert re.search(r"^solved in [\d.]+ s, proved in [\d.]+ s$", ellzero(f"{line} --certify 0")[1], flags=re.MULTILINE)
 
 
 def test_track_options(answer):
@@ -396,6 +475,14 @@ def test_info(answer, ellzero):
         ("fit table.csv --target price --k 3 --groups groups.csv", 2, "'--groups' needs '--constraint'"),
         ("fit table.csv --target price --k 3 --method magic", 2, "unknown method 'magic'; there are"),
         ("fit table.csv --target price --k 3 --method IHT --constraint nonnegative", 2, "knows no constraint"),
+        ("fit table.csv --target price --k nan", 2, "--k as a fraction must lie in (0, 1], got --k=nan"),
+        ("fit table.csv --target price --k inf", 2, "--k as a fraction must lie in (0, 1], got --k=inf"),
+        ("fit table.csv --target price --k 3 --method magic", 2, "and in minimize exact"),
+        ("path table.csv --target price --ks 99", 2, "--ks=99 is more than there are coefficients"),
+        ("path table.csv --target price --ks 5:50:5", 2, "use at most 12"),
+        ("track --prices prices.csv --k 100", 2, "--k 100 is more than the 40 assets there are; use at most 40"),
+        ("track --prices prices.csv --k 3 --since garbage", 2, "'--since garbage' is no date; write one such as"),
+        ("demo --k 5000", 2, "--k 5000 is more than the"),
         ("path table.csv --target price --ks x", 2, "'x' names no k; write 20"),
         ("path table.csv --target price --ks 4 --select validation", 2, "add '--validation 0.2'"),
         ("path table.csv --target price --ks 4 --loss huber", 2, "hold out rows with '--validation 0.2'"),

@@ -177,8 +177,33 @@ def test_tracking_of_an_estimator_takes_the_dates_of_the_frame(answer, market):
     )
 
 
+def test_tracking_of_an_estimator_matches_columns_and_days(market):
+    returns, index, _ = market.to_pandas()
+    tracker = ez.IndexTracker(k=5, n_starts=1).fit(returns, index)
+    straight = ez.TrackingDisplay.from_estimator(tracker, returns, index)
+    turned = ez.TrackingDisplay.from_estimator(tracker, returns[returns.columns[::-1]], index[::-1])
+    np.testing.assert_allclose(straight.portfolios["portfolio"], returns.to_numpy() @ tracker.weights_.to_numpy())
+    np.testing.assert_allclose(turned.portfolios["portfolio"], straight.portfolios["portfolio"], atol=1e-15)
+    np.testing.assert_array_equal(turned.index_returns, index.to_numpy())
+
+
 def test_tracking_refuses_what_does_not_fit(market):
     with pytest.raises(ValueError, match=re.escape("portfolio 'short' has shape (3,), the index (120,)")):
         ez.TrackingDisplay(index_returns=market.index_returns, portfolios={"short": np.zeros(3)}).plot()
     with pytest.raises(ValueError, match='"growth" or "difference"'):
         ez.TrackingDisplay(index_returns=market.index_returns, portfolios={}).plot(of="value")
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_several_classes_have_names_with_the_class(named):
+    pd = pytest.importorskip("pandas", reason="names come with DataFrames")
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((90, 4))
+    y = np.array(["hi", "lo", "mid"])[(X[:, :3] + 0.3 * rng.standard_normal((90, 3))).argmax(axis=1)]
+    data = pd.DataFrame(X, columns=["x0", "x1", "x2", "x3"]) if named else X
+    model = ez.SparseClassifierCV(ks=[3, 6], ridge=0.1, cv=2).fit(data, y)
+    names = {f"{c}: x{j}" for c, row in zip(model.classes_, model.coef_, strict=True) for j in np.flatnonzero(row)}
+    ticks = ez.WeightsDisplay.from_estimator(model).ax_.get_yticklabels()
+    assert {tick.get_text() for tick in ticks} == names
+    lines = labelled(ez.PathDisplay.from_estimator(model, of="coefficients").ax_)
+    assert names <= lines.keys()

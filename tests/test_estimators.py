@@ -357,8 +357,9 @@ GROUPS = list("uuvvvv") + [None]
         dict(zip("abcdef", GROUPS, strict=False)),
         pd.Series(GROUPS),
         pd.Series(GROUPS[::-1], index=list("gfedcba")),
+        pd.Series(GROUPS[5::-1], index=list("fedcba")),
     ],
-    ids=["labels", "mapping", "series by place", "series by name"],
+    ids=["labels", "mapping", "series by place", "series by name", "series of some"],
 )
 def test_groups_by_labels(frame, groups):
     X, y = frame
@@ -368,6 +369,18 @@ def test_groups_by_labels(frame, groups):
     mixed = {"u": ez.sets.LinfBall(1.0), "v": "nonnegative"}
     w = ez.SparseRegressor(k=4, constraint=mixed, groups=groups).fit(X, y).coef_
     assert np.abs(w[:2]).max() <= 1 and w[2:6].min() >= 0
+
+
+def test_a_series_of_groups_must_have_the_names_of_the_features(frame):
+    X, y = frame
+    ask = {"k": 4, "constraint": ez.sets.L1Ball(0.5)}
+    with pytest.raises(ValueError, match="groups names the feature 'A', which X does not have; it has 'a'"):
+        ez.SparseRegressor(groups=pd.Series(GROUPS, index=list("ABCDEFG")), **ask).fit(X, y)
+    with pytest.raises(ValueError, match="groups gives the feature 'a' more than one label"):
+        ez.SparseRegressor(groups=pd.Series(GROUPS, index=list("aacdefg")), **ask).fit(X, y)
+    by_place = ez.SparseRegressor(groups=pd.Series(GROUPS, index=list("ABCDEFG")), **ask).fit(X.to_numpy(), y)
+    expected = ez.SparseRegressor(groups=GROUPS, **ask).fit(X, y)
+    np.testing.assert_array_equal(by_place.coef_, expected.coef_)  # without names there is only the place
 
 
 def test_a_constraint_holds_for_each_class(classes):
@@ -386,11 +399,20 @@ def test_k_is_a_number_or_a_fraction(data, k, number):
     assert ez.SparseRegressor(k=k).fit(*data).k_ == number
 
 
+@pytest.mark.parametrize("n", [7, 30, 100, 1000])
+def test_the_fraction_of_a_number_is_that_number(n):
+    from ellzero.models._reading import read_k
+
+    assert [read_k(k / n, n, 0) for k in range(1, n + 1)] == list(range(1, n + 1))
+    assert read_k(0.29, 100, 0) == 29 and read_k(0.2999, 100, 0) == 29
+
+
 @pytest.mark.parametrize(
     ("options", "kind", "message"),
     [
         ({"k": 8}, ValueError, "k=8 is more than there are coefficients (n_features = 7)"),
         ({"k": -1}, ValueError, "k must be at least 0"),
+        ({"k": np.nan}, ValueError, "k as a fraction must lie in (0, 1], got k=nan"),
         ({"k": 1.5}, ValueError, "k as a fraction must lie in (0, 1]"),
         ({"k": True}, TypeError, "k must be a number of nonzeros"),
         ({"k": "all"}, TypeError, "k must be a number of nonzeros"),

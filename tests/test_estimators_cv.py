@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from joblib import parallel_config
 from scipy import sparse
@@ -79,6 +80,24 @@ def test_scoring_weights_and_jobs(problem):
     model = ez.SparseRegressorCV(ks=[2, 4], ridge=0.1, cv=3, scoring=absolute).fit(X, y)
     single = cross_val_score(ez.SparseRegressor(k=4, ridge=0.1), X, y, cv=3, scoring=absolute)
     assert model.cv_results_["mean_test_score"][1] == pytest.approx(single.mean())
+
+
+def test_scoring_of_a_data_frame_is_quiet_and_the_same(problem):
+    """The rows of a fold come without names; warnings are errors in these tests."""
+    frame = pd.DataFrame(problem.X, columns=[f"f{j}" for j in range(problem.X.shape[1])])
+    ask = {"ks": [2, 4], "ridge": 0.0, "scoring": "r2", "cv": 3}
+    named, plain = (ez.SparseRegressorCV(**ask).fit(X, problem.y) for X in (frame, problem.X))
+    np.testing.assert_array_equal(named.cv_results_["mean_test_score"], plain.cv_results_["mean_test_score"])
+    assert named.feature_names_in_.tolist() == frame.columns.tolist()
+
+
+@pytest.mark.parametrize("scoring", [None, "r2"])
+@pytest.mark.parametrize("rows", [slice(0, 40), slice(40, 120)], ids=["left out", "fitted"])
+def test_a_fold_without_weight_is_refused(problem, scoring, rows):
+    weights = np.ones(120)
+    weights[rows] = 0
+    with pytest.raises(ValueError, match="sample_weight is 0 on all rows of a fold of cv"):
+        ez.SparseRegressorCV(ks=[2], ridge=0.0, cv=KFold(3), scoring=scoring).fit(problem.X, problem.y, weights)
 
 
 def test_default_levels_go_on_while_the_largest_is_best():

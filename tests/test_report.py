@@ -19,6 +19,7 @@ import matplotlib.pyplot as plt
 
 import ellzero as ez
 from ellzero import report
+from ellzero.report.document import _mandate
 
 VOID = {"meta", "link", "br", "img", "input", "hr"}
 
@@ -307,6 +308,23 @@ def test_report_of_a_tracker_and_its_backtest(market, tmp_path):
     text = words(ez.write_report(walk, tmp_path / "w.html"))
     assert f"{walk.turnover.iloc[1]:.1%}" in text and str(walk.weights.index[-1])[:10] in text
     plt.close("all")
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ({"keep": "A01"}, {"always among them": "A01", "least weight": "0", "largest weight": "1"}),
+        ({"keep": np.array(["A02", "A03"])}, {"always among them": "A02, A03"}),
+        ({"max_sector_weight": np.float32(0.25), "budget": np.float32(0.5)}, {"cap of a sector, Σ|w|": "0.25", "budget, Σw": "0.5"}),
+        ({"budget": np.array([0.5, 1.0])}, {"budget, Σw": "at least 0.5 and at most 1", "cap of a sector, Σ|w|": "none"}),
+        ({"budget": (0.5, np.inf)}, {"budget, Σw": "at least 0.5"}),
+        ({"budget": None, "min_weights": None, "max_weights": {"A01": 0.2}}, {"budget, Σw": "free", "least weight": "free", "largest weight": "different for some"}),
+    ],
+)  # fmt: skip
+def test_what_was_asked_of_a_tracker(market, asked, told):
+    returns, index, sectors = market.to_pandas()
+    tracker = ez.IndexTracker(k=8, n_starts=1, **asked).fit(returns, index, groups=sectors)
+    assert told.items() <= _mandate(tracker).items()
 
 
 def test_report_of_nothing_selected_and_of_what_was_not_monitored(tmp_path):

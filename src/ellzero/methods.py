@@ -236,7 +236,8 @@ def preset(name: str, **parameters: Any) -> Method:
     """
     known = _ALIASES.get(name, name)
     if known not in _PRESETS:
-        raise ValueError(f"unknown method {name!r}; there are {', '.join([*_PRESETS, *_ALIASES])}")
+        known = ", ".join([*_PRESETS, *_ALIASES])
+        raise ValueError(f"unknown method {name!r}; there are {known}, and in minimize exact")
     method = _PRESETS[known]
     own = [f for f in method.__dataclass_fields__ if f not in ("name", "theorem", "constrained")]
     if isinstance(method, Auto):

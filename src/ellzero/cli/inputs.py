@@ -13,12 +13,12 @@ import click
 import numpy as np
 
 from .. import _readers, sets
+from ..models._reading import WORDS, read_set
 from .screen import Exit, Problem, options
 
 _LIBSVM = (".svm", ".libsvm", ".svmlight")
-_WORDS = {
-    "nonnegative": (0, sets.NonNegative),
-    "nonpositive": (0, lambda: sets.Box(upper=0.0)),
+#: sets with numbers; those without are the words of the estimators
+_NUMBERED = {
     "simplex": (1, sets.Simplex),
     "subsimplex": (1, sets.SubSimplex),
     "l1": (1, sets.L1Ball),
@@ -50,10 +50,10 @@ class Levels(click.ParamType):  # type: ignore[type-arg]
 
     name = "K|first:last[:step]|k,k,..."
 
-    def convert(self, value: Any, param: Any, ctx: Any) -> list[int]:
-        """The k, as integers."""
-        if isinstance(value, list):
-            return value
+    def convert(self, value: Any, param: Any, ctx: Any) -> int | list[int]:
+        """The k, as integers; K alone means 1, ..., K."""
+        if not isinstance(value, str):
+            return value  # type: ignore[no-any-return]
         try:
             if ":" in value:
                 first, last, *step = (int(part) for part in value.split(":"))
@@ -61,7 +61,7 @@ class Levels(click.ParamType):  # type: ignore[type-arg]
             levels = [int(part) for part in value.split(",")]
         except (ValueError, TypeError):
             self.fail(f"{value!r} names no k; write 20 (for 1, ..., 20), 5:50:5 or 1,2,5,10")
-        return list(range(1, levels[0] + 1)) if len(levels) == 1 else levels
+        return levels[0] if len(levels) == 1 else levels
 
 
 class Constraint(click.ParamType):  # type: ignore[type-arg]
@@ -74,20 +74,21 @@ class Constraint(click.ParamType):  # type: ignore[type-arg]
         if isinstance(value, sets.ConstraintSet):
             return value
         word, _, rest = value.partition(":")
-        known = ", ".join(f"{name}{(':R', ':LOW,HIGH')[n - 1] if n else ''}" for name, (n, _) in _WORDS.items())
-        if word not in _WORDS:
+        numbered = (f"{name}:{'R' if n == 1 else 'LOW,HIGH'}" for name, (n, _) in _NUMBERED.items())
+        known = ", ".join(["nonnegative", "nonpositive", *numbered])
+        if value in WORDS:
+            return read_set(value)
+        if word not in _NUMBERED:
             self.fail(f"{value!r} is no constraint; write one of {known}")
-        count, make = _WORDS[word]
+        count, make = _NUMBERED[word]
         try:
             numbers = [float(part) for part in rest.split(",")] if rest else []
         except ValueError:
             self.fail(f"{rest!r} in {value!r} must be numbers; write one of {known}")
-        if word in ("simplex", "subsimplex") and not numbers:
-            numbers = [1.0]
         if len(numbers) != count:
             self.fail(f"{value!r} needs {count} number(s) behind the colon; write one of {known}")
         try:
-            return make(*numbers)  # type: ignore[operator, no-any-return]
+            return make(*numbers)  # type: ignore[no-any-return]
         except ValueError as error:
             self.fail(str(error))
 
@@ -165,13 +166,18 @@ def read_groups(path: str, names: Sequence[str], what: str = "feature") -> list[
 
 
 def constraint_of(parts: Sequence[sets.ConstraintSet], groups: list[str] | None) -> sets.ConstraintSet | None:
-    """The intersection of what was asked; with groups, for every group."""
+    """The intersection of what was asked."""
     if not parts:
         if groups is not None:
             raise click.UsageError("'--groups' needs '--constraint', the set of every group, such as l1:0.1")
         return None
-    whole = parts[0] if len(parts) == 1 else sets.Intersection(*parts)
-    return whole if groups is None else sets.GroupWise(whole, groups=groups)
+    return parts[0] if len(parts) == 1 else sets.Intersection(*parts)
+
+
+def check_names(k: int, available: int) -> None:
+    """A portfolio cannot have more names than there are."""
+    if k > available:
+        raise Problem(f"--k {k} is more than the {available} assets there are; use at most {available}", Exit.USAGE)
 
 
 def writable(path: str | None) -> None:

@@ -14,7 +14,6 @@ from ..loop import minimize
 from ..methods import Method
 from ..path import minimize_path
 from ..result import Result
-from ..sets import Everywhere
 from .inputs import Levels, Sparsity, data_options, method_options, output_options, question_options, writable
 from .outputs import (
     answer_of,
@@ -99,7 +98,7 @@ def fit(
     )
     show_result(screen, result, seconds, **more)
     show_weights(screen, weights)
-    write_weights(screen, out, weights)
+    write_weights(screen, out, weights, question.intercept_rows(result.x))
     write_page(screen, report, result, question, seed)
     settle(screen, result)
 
@@ -108,8 +107,8 @@ def fit(
     epilog="""Examples:
 
 \b
-  ellzero path table.csv --target price --ks 20
-  ellzero path table.csv --target price --ks 5:50:5 --validation 0.25 --report report.html
+  ellzero path table.csv --target price --ks 10
+  ellzero path table.csv --target price --ks 2:10:2 --validation 0.25 --report report.html
   ellzero path table.csv --target price --ks 1,2,5,10 --select bic --out weights.csv
 """
 )
@@ -130,7 +129,7 @@ def fit(
 def path(
     screen: Screen,
     /,
-    ks: list[int],
+    ks: int | list[int],
     method: str,
     seed: int,
     max_iter: int,
@@ -144,7 +143,7 @@ def path(
     """Answers for many k, and the choice among them.
 
     Each answer starts from its neighbour's. The k is chosen by rows that are held out (--validation), or by an
-    information criterion.
+    information criterion. Where rows were held out, the weights for the chosen k are then fitted on all rows.
     """
     writable(out)
     writable(report)
@@ -154,28 +153,33 @@ def path(
         raise click.UsageError("Huber's loss has no likelihood for ebic: hold out rows with '--validation 0.2'")
     if rule.startswith("validation") and validation is None:
         raise click.UsageError(f"'--select {rule}' needs rows that are held out: add '--validation 0.2'")
-    risk, held_out = question.risk, None
+    levels, n = question.ks(ks), question.data.shape[0]
+    risk, held_out, used = question.risk, None, "all rows"
     if validation is not None:
-        n = question.data.shape[0]
         order = np.random.default_rng(seed).permutation(n)
         last = min(max(1, round(validation * n)), n - 1)
         risk, held_out = (question.risk_of(question.data.rows(np.sort(i))) for i in (order[last:], order[:last]))
-        question.risk = risk
+        used = f"{n - last} of {n} rows"
     screen.say(question.headline(), "bold")
     start = time.perf_counter()
     done: list[int] = []
-    with screen.progress("path", len(set(ks))) as update:
+    with screen.progress("path", len(levels)) as update:
 
         def step(result: Result) -> None:
             done.append(result.k)
             update(len(done), f"k = {result.k}, objective {result.fun:.6g}")
 
         found = minimize_path(
-            risk, ks, question.constraint, method, validation=held_out, keep=question.keep, rng=seed,
+            risk, levels, question.constraint, method, validation=held_out, keep=question.keep, rng=seed,
             max_iter=max_iter, time_limit=time_limit, callback=step,
         )  # fmt: skip
+    chosen = result = found.select(rule)
+    if validation is not None:  # the rows have told which k; now they may help with the weights
+        left = None if time_limit is None else max(time_limit - (time.perf_counter() - start), 1e-9)
+        result = solve(
+            screen, question, chosen.k, method, seed, x0=chosen.x, max_iter=max_iter, time_limit=left
+        )  # fmt: skip
     seconds = time.perf_counter() - start
-    chosen = found.select(rule)
     criteria = None if rule.startswith("validation") else found.criterion(rule)
     rows = [
         {
@@ -187,15 +191,17 @@ def path(
         }
         for i, k in enumerate(found.ks)
     ]
-    weights = weights_of(chosen.x, question.names, question.labels)
+    weights = weights_of(result.x, question.names, question.labels)
     screen.answer = {
         "command": screen.command,
         "version": __version__,
         "question": question.describe(),
         "path": rows,
         "rule": rule,
-        "answer": answer_of(chosen),
-        "intercept": intercept_of(question, chosen),
+        "path_fitted_on": used,
+        "answer_fitted_on": "all rows",
+        "answer": answer_of(result),
+        "intercept": intercept_of(question, result),
         "weights": weights,
         "seed": seed,
         "seconds": seconds,
@@ -204,11 +210,16 @@ def path(
     cells = [[*(f"{row[c]:.6g}" for c in columns), "chosen" if row["k"] == chosen.k else ""] for row in rows]
     screen.table([*(f">{name}" for name in columns), ""], cells)
     screen.say(f"k = {chosen.k} by {rule}, {seconds:.1f} s: {found.message}", "bold")
+    if validation is not None:
+        screen.say(
+            f"the path was fitted on {used}, the weights for k = {chosen.k} on all {n}: objective {result.fun:.6g}"
+        )
     show_weights(screen, weights)
-    write_weights(screen, out, weights)
+    write_weights(screen, out, weights, question.intercept_rows(result.x))
     title = f"{question.data.path}: k = {chosen.k}, chosen by {rule}"
-    write_page(screen, report, chosen, question, seed, over_k=found, title=title)
-    if not found.success:
+    how = {"k chosen by": f"{rule}, on a path fitted on {used}", "weights fitted on": f"all {n} rows"}
+    write_page(screen, report, result, question, seed, over_k=found, title=title, asked=how)
+    if not (found.success and result.success):
         screen.code = Exit.STOPPED
 
 
@@ -264,11 +275,12 @@ def certify(
     screen.say(question.headline(), "bold")
     level = question.k(k)
     start = time.perf_counter()
+    given: list[float] = []  # intercepts of the file
     if weights is None:
         result = solve(screen, question, level, method, seed)
     else:
-        x = read_weights(weights, question.names)
-        check_weights(x, level, question.constraint or Everywhere(), weights)
+        x, given = read_weights(weights, question.names)
+        check_weights(x, level, question.constraint, weights)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # rounding of the file is projected away
             result = minimize(
@@ -288,9 +300,13 @@ def certify(
         "weights": found,
         "seconds": time.perf_counter() - start,
     }
+    best = np.ravel(screen.answer["intercept"])
+    if given and (len(given) != best.size or not np.allclose(given, best, rtol=1e-6, atol=1e-9)):
+        told = ", ".join(f"{b:.6g}" for b in best)
+        screen.say(f"the intercept of this question is {told}, not that of {weights}")
     show_result(screen, result, seconds if weights is None else None)
     show_certificate(screen, certificate)
-    write_weights(screen, out, found)
+    write_weights(screen, out, found, question.intercept_rows(result.x))
     write_page(screen, report, result, question, seed)
     if not certificate.relative_gap <= (1.1e-6 if target_gap is None else target_gap):
         screen.code = Exit.STOPPED

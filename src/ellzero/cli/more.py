@@ -19,7 +19,7 @@ from ..loop import minimize
 from ..result import Result
 from ..risks import LeastSquares
 from ..sets import GroupWise, L1Ball
-from .inputs import writable
+from .inputs import check_names, writable
 from .outputs import answer_of, weights_of
 from .screen import Exit, Screen, common
 
@@ -53,6 +53,7 @@ def demo(screen: Screen, /, k: int, cap: float, seed: int, report: str | None) -
     """
     writable(report)
     market = make_market(rng=seed)
+    check_names(k, market.names.size)
     train, test = market.split()
     assert market.sectors is not None
     caps = GroupWise(L1Ball(cap), groups=train.sectors)

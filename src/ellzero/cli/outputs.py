@@ -19,6 +19,8 @@ from .inputs import reading
 from .screen import Exit, Problem, Screen, as_json
 
 _MOST = 25
+#: in files of weights, the name of the intercept; of several classes behind theirs
+INTERCEPT = "(intercept)"
 
 
 def weights_of(x: np.ndarray, names: Sequence[str], groups: Sequence[Any] | None = None) -> list[dict[str, Any]]:
@@ -120,8 +122,10 @@ def show_weights(screen: Screen, weights: list[dict[str, Any]]) -> None:
         screen.say(f"  and {len(weights) - _MOST} smaller ones; --out writes all of them", "dim")
 
 
-def write_weights(screen: Screen, path: str | None, weights: list[dict[str, Any]]) -> None:
-    """Weights as CSV, or the whole answer as JSON, by the name of the file."""
+def write_weights(
+    screen: Screen, path: str | None, weights: list[dict[str, Any]], intercepts: Sequence[dict[str, Any]] = ()
+) -> None:
+    """Weights as CSV, with the intercepts below them, or the whole answer as JSON, by the name of the file."""
     if path is None:
         return
     target = Path(path)
@@ -132,18 +136,21 @@ def write_weights(screen: Screen, path: str | None, weights: list[dict[str, Any]
         with target.open("w", encoding="utf-8", newline="") as file:
             writer = csv.DictWriter(file, fieldnames=list(weights[0]) if weights else ["name", "weight", "position"])
             writer.writeheader()
-            writer.writerows(weights)
+            writer.writerows([*weights, *intercepts])
     screen.say(f"weights: {path}")
 
 
-def read_weights(path: str, names: Sequence[str]) -> np.ndarray:
-    """The vector that `write_weights` wrote: a CSV with name and weight, or the JSON of an answer."""
+def read_weights(path: str, names: Sequence[str]) -> tuple[np.ndarray, list[float]]:
+    """The vector and intercepts that `write_weights` wrote: a CSV with name and weight, or the JSON of an answer."""
     with reading():
         if Path(path).suffix == ".json":
-            entries = json.loads(Path(path).read_text(encoding="utf-8")).get("weights")
-            if not isinstance(entries, list):
-                raise ValueError(f"{path}: no weights in it; it must be what --out wrote")
-            pairs = [(str(row["name"]), float(row["weight"])) for row in entries]
+            try:
+                saved = json.loads(Path(path).read_text(encoding="utf-8"))
+                pairs = [(str(row["name"]), float(row["weight"])) for row in saved["weights"]]
+                given = saved.get("intercept", [])
+                pairs += [(INTERCEPT, float(b)) for b in (given if isinstance(given, list) else [given])]
+            except (ValueError, TypeError, KeyError, AttributeError) as error:
+                raise ValueError(f"{path}: no weights could be read; it must be what --out wrote") from error
         else:
             with _rows(path) as (header, rows):
                 if not {"name", "weight"} <= set(header):
@@ -151,12 +158,17 @@ def read_weights(path: str, names: Sequence[str]) -> np.ndarray:
                 places = header.index("name"), header.index("weight")
                 pairs = [(cells[places[0]], float(cells[places[1]])) for _, cells in rows]
         place = {name: i for i, name in enumerate(names)}
-        x = np.zeros(len(names))
+        x, intercepts = np.zeros(len(names)), []
         for name, weight in pairs:
+            if not math.isfinite(weight):
+                raise ValueError(f"{path}: the weight of {name!r} must be a finite number, got {weight}")
+            if name not in place and name.endswith(INTERCEPT):
+                intercepts.append(weight)
+                continue
             if name not in place:
                 raise ValueError(f"{path}: {name!r} is not among the data's columns; use the weights of this data")
             x[place[name]] = weight
-    return x
+    return x, intercepts
 
 
 def check_weights(x: np.ndarray, k: int, constraint: ConstraintSet, path: str) -> None:

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import click
+import numpy as np
 
 from .. import __version__
 from .._market import Market
 from .._readers import read_prices, read_returns, read_sectors
-from .inputs import output_options, reading, writable
+from .inputs import check_names, output_options, reading, writable
 from .outputs import answer_of, satisfied, settle, show_certificate, show_weights, weights_of, write_weights
 from .screen import Exit, Problem, Screen, common, options
 
@@ -104,14 +105,19 @@ class Question:
             raise click.UsageError("give either '--prices FILE' or '--returns FILE'")
         if max_sector is not None and sectors is None:
             raise click.UsageError("'--max-sector' needs the sector of every asset: add '--sectors FILE'")
+        try:
+            first = None if since is None else np.datetime64(since)
+        except ValueError:
+            raise click.UsageError(f"'--since {since}' is no date; write one such as 2021-03-01") from None
         with reading():
             known = None if sectors is None else read_sectors(sectors)
             market = (read_prices if prices else read_returns)(path, index, sectors=known)
-            if since is not None:
-                market = market.since(since)
+            if first is not None:
+                market = market.since(first)
         from ..models import IndexTracker
 
         names = market.names.tolist()
+        check_names(k, len(names))
         held = [entry.partition("=")[::2] for entry in hold]
         for name, _ in held:
             if name not in names:
@@ -227,9 +233,12 @@ def track(
     with screen.progress(f"tracking with {tracker.k} names"), in_our_words():
         tracker.fit(returns, index, groups=sectors)
     seconds = time.perf_counter() - start
+    took = f"solved in {seconds:.1f} s"
     if certify is not None:
+        start = time.perf_counter()
         with screen.progress("proving"):
             tracker.certify(returns, index, time_limit=certify or None)
+        took += f", proved in {time.perf_counter() - start:.1f} s"
     result = tracker.result_
     labels = None if market.sectors is None else market.sectors.tolist()
     weights = weights_of(result.x, market.names.tolist(), labels)
@@ -252,7 +261,7 @@ def track(
     write_weights(screen, out, weights)
     if report is not None:
         _report(screen, report, question, summary, len(fitted.returns), asked["seed"])
-    screen.say(f"{seconds:.1f} s", "dim")
+    screen.say(took, "dim")
     settle(screen, result)
 
 

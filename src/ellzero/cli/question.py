@@ -6,12 +6,15 @@ from typing import Any
 
 import numpy as np
 
+from ..displays._base import coordinate_names
 from ..loop import minimize
+from ..models._reading import read_k, read_ks, read_loss, read_question
 from ..result import Result
 from ..risks import LeastSquares, Logistic, Multinomial
 from ..risks._linear import LinearModel
 from ..sets import ConstraintSet
 from .inputs import Data, constraint_of, read_data, read_groups
+from .outputs import INTERCEPT
 from .screen import Screen
 
 
@@ -33,20 +36,18 @@ class Question:
         self.data = read_data(data, target, kind, labels=loss == "logistic")
         self.loss, self.ridge, self.intercept = loss, ridge, intercept
         labels = None if groups is None else read_groups(groups, self.data.names)
+        self.target, self.kept = target, keep
         self.classes = np.unique(self.data.y) if loss == "logistic" else None
-        self.keep = self.data.places(keep, "--keep")
-        self.constraint = constraint_of(constraints, labels)
-        self.names, self.labels = self.data.names, labels
         self.risk = self.risk_of(self.data)
-        if self.classes is not None and self.classes.size > 2:  # a block of coefficients for each class
-            self.names = [f"{label}: {name}" for label in self.classes for name in self.data.names]
-            self.labels = None if labels is None else labels * self.classes.size
-            self.keep = [i + j * len(self.data.names) for j in range(self.classes.size) for i in self.keep]
+        size, outputs, kept = len(self.data.names), self.risk.n_outputs, self.data.places(keep, "--keep")
+        asked = read_question(constraint_of(constraints, labels), labels, kept, None, size, outputs)
+        self.constraint, self.keep = asked.gamma, asked.keep
+        self.names = coordinate_names(self.data.names, self.risk.n_features, self.classes)
+        self.labels = labels and coordinate_names(labels, self.risk.n_features, self.classes)
 
     def risk_of(self, data: Data) -> LinearModel:
         """The risk on some rows."""
         from ..models._base import mean_variance
-        from ..models._reading import read_loss
 
         options: dict[str, Any] = {"fit_intercept": self.intercept, "ridge": self.ridge or 0.0}
         if self.classes is not None:
@@ -60,9 +61,11 @@ class Question:
 
     def k(self, k: int | float) -> int:
         """k, from a number or a fraction."""
-        from ..models._reading import read_k
-
         return read_k(k, self.risk.n_features, len(self.keep), "--k")
+
+    def ks(self, ks: int | list[int]) -> list[int]:
+        """Several k."""
+        return read_ks(ks, self.risk.n_features, len(self.keep), "--ks")
 
     def describe(self) -> dict[str, Any]:
         """For machines."""
@@ -74,6 +77,8 @@ class Question:
             "sha256": fingerprint(self.data.path),
             "rows": rows,
             "columns": columns,
+            "target": self.target,
+            "classes": None if self.classes is None else self.classes.tolist(),
             "loss": self.loss,
             "ridge": self.risk.ridge,
             "intercept": self.intercept,
@@ -84,6 +89,27 @@ class Question:
         rows, columns = self.data.shape
         classes = "" if self.classes is None else f", {self.classes.size} classes"
         return f"{self.data.path}: {rows} rows, {columns} columns{classes}; {self.loss} loss"
+
+    def tell(self) -> dict[str, str]:
+        """For the readers of a report."""
+        rows, columns = self.data.shape
+        return {
+            "data": f"{self.data.path}, {rows} rows, {columns} columns",
+            "explained": "the labels of the file" if self.target is None else self.target,
+            **({} if self.classes is None else {"classes": ", ".join(map(str, self.classes))}),
+            "loss": self.loss,
+            "ridge": f"{self.risk.ridge:.6g}",
+            "intercept": "fitted; not counted, constrained or penalised" if self.intercept else "none",
+            **({"always kept": ", ".join(self.kept)} if self.kept else {}),
+        }
+
+    def intercept_rows(self, x: Any) -> list[dict[str, Any]]:
+        """b, or one for each class, as rows of a file of weights."""
+        if not self.intercept:
+            return []
+        found = np.ravel(np.asarray(self.risk.intercept(x), dtype=float)).tolist()
+        names = coordinate_names([INTERCEPT], len(found), self.classes)
+        return [{"name": name, "weight": value} for name, value in zip(names, found, strict=True)]
 
 
 def solve(screen: Screen, question: Question, k: int, method: str, seed: int, **limits: Any) -> Result:
@@ -120,6 +146,11 @@ def write_page(screen: Screen, path: str | None, result: Result, question: Quest
         data={question.data.path: question.data.path},
         seed=seed,
         command=screen.command,
+        asked={**question.tell(), **more.pop("asked", {})},
+        summary={
+            row["name"].replace(INTERCEPT, "intercept"): f"{row['weight']:.6g}"
+            for row in question.intercept_rows(result.x)
+        },
         **more,
     )
     screen.say(f"report: {path}")

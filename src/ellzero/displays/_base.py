@@ -32,6 +32,24 @@ def fitted(estimator: Any, attribute: str) -> Any:
     return value
 
 
+def coordinate_names(given: Sequence[str] | None, size: int, classes: Any = None) -> list[str]:
+    """A name for every coordinate; of several classes, whose coefficients come one after the other, with the class."""
+    names = [f"x{i}" for i in range(size)] if given is None else [str(name) for name in given]
+    if len(names) < size and classes is not None and len(names) * len(classes) == size:
+        names = [f"{label}: {name}" for label in classes for name in names]
+    if len(names) != size:
+        raise ValueError(f"feature_names must have a name for each of the {size} coordinates, got {len(names)}")
+    return names
+
+
+def names_seen(estimator: Any, size: int) -> list[str]:
+    """The names of the coordinates of a fitted estimator."""
+    names = getattr(estimator, "feature_names_in_", None)
+    if names is None and hasattr(estimator, "n_features_in_"):
+        names = coordinate_names(None, estimator.n_features_in_)
+    return coordinate_names(names, size, getattr(estimator, "classes_", None))
+
+
 def name_of(names: Sequence[str] | None, i: Any) -> str:
     """The name of a coordinate."""
     return f"x{i}" if names is None else str(names[i])

@@ -11,7 +11,7 @@ from .. import plot as _plot
 from .._arrays import to_host
 from ..path import Path
 from ..result import Result
-from ._base import Display, fitted, name_of
+from ._base import Display, fitted, name_of, names_seen
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -188,5 +188,5 @@ class PathDisplay(Display):
         if scores is not None:
             rows = scores["ridge"] == estimator.ridge_
             held_out = scores["k"][rows], -scores["mean_test_score"][rows]
-        names, chosen = getattr(estimator, "feature_names_in_", None), getattr(estimator, "k_", None)
+        names, chosen = names_seen(estimator, to_host(results[-1].x).size), getattr(estimator, "k_", None)
         return cls(results=results, held_out=held_out, feature_names=names, chosen=chosen).plot(ax, **options)

@@ -166,7 +166,7 @@ class _Search:
 
     def run(self, portions: list[list[int]], ridges: list[float]) -> tuple[list[int], np.ndarray]:
         """All k that were tried, and their scores."""
-        self._check_classes()
+        self._check_folds()
         jobs = list(itertools.product(ridges, range(len(self.folds))))
         starts: list[Any] = [None] * len(jobs)
         ks: list[int] = []
@@ -186,9 +186,15 @@ class _Search:
                 break
         return ks, scores
 
-    def _check_classes(self) -> None:
-        """Every class must be there in every fit."""
-        for train, _ in self.folds:
+    def _check_folds(self) -> None:
+        """Every class must be there in every fit, and some weight in every fit and every score."""
+        weights = self.data[2]
+        weighted = self.scorer is None or "sample_weight" in self.score_params
+        for train, test in self.folds:
+            if weights is not None and not (weights[train].any() and (weights[test].any() or not weighted)):
+                raise ValueError(
+                    "sample_weight is 0 on all rows of a fold of cv; leave out these rows, or shuffle them"
+                )
             missing = np.setdiff1d(getattr(self.whole, "classes_", []), self.data[1][train])
             if missing.size:
                 raise ValueError(
@@ -201,6 +207,7 @@ class _Search:
         x, intercept = solution
         if self.scorer is not None:
             fitted = copy.copy(self.model)
+            fitted.__dict__.pop("feature_names_in_", None)  # the rows of X come without names here
             fitted._set_coefficients(x, intercept, self.whole)
             params = _check_method_params(X, params=self.score_params, indices=rows)
             return float(self.scorer(fitted, X[rows], y[rows], **params))

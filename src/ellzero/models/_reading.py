@@ -16,7 +16,7 @@ from ..risks import Huber, LeastSquares, Poisson
 from ..risks.base import Risk
 from ..sets import Box, ConstraintSet, Everywhere, GroupWise, NonNegative, Simplex, SubSimplex
 
-_WORDS: dict[str, Callable[[], ConstraintSet]] = {
+WORDS: dict[str, Callable[[], ConstraintSet]] = {
     "nonnegative": NonNegative,
     "nonpositive": lambda: Box(upper=0.0),
     "simplex": lambda: Simplex(1.0),
@@ -62,30 +62,31 @@ def read_k(k: Any, n_coefficients: int, n_kept: int, name: str = "k") -> int:
     if isinstance(k, numbers.Integral):
         number = int(k)
     elif 0 < float(k) <= 1:
-        number = max(1, int(float(k) * n_coefficients))
+        number = max(1, int(float(k) * n_coefficients * (1 + 1e-12)))  # 0.29 of 100 is 29, whatever rounding says
     else:
-        raise ValueError(f"{name} as a fraction must lie in (0, 1], got {name}={k}; write {int(float(k))} for a number")
+        remedy = f"; write {int(float(k))} for a number" if math.isfinite(float(k)) else ""
+        raise ValueError(f"{name} as a fraction must lie in (0, 1], got {name}={k}{remedy}")
     if number < 0:
         raise ValueError(f"{name} must be at least 0, got {name}={k}")
     if number > n_coefficients:
         raise ValueError(
             f"{name}={k} is more than there are coefficients (n_features = {n_coefficients}); "
-            f"use at most {n_coefficients}, or a fraction such as {name}=0.5"
+            f"use at most {n_coefficients}"
         )
     if number < n_kept:
         raise ValueError(f"{name}={k} is less than the {n_kept} coefficients that keep asks for: they count in {name}")
     return number
 
 
-def read_ks(ks: Any, n_coefficients: int, n_kept: int) -> list[int]:
+def read_ks(ks: Any, n_coefficients: int, n_kept: int, name: str = "ks") -> list[int]:
     """Increasing numbers of nonzeros; an integer K means 1, ..., K."""
     if isinstance(ks, numbers.Integral):
-        ks = range(max(1, n_kept), read_k(ks, n_coefficients, n_kept, "ks") + 1)
+        ks = range(max(1, n_kept), read_k(ks, n_coefficients, n_kept, name) + 1)
     if isinstance(ks, str) or not isinstance(ks, Iterable):
-        raise TypeError(f"ks must be an integer K (for 1, ..., K) or numbers such as [2, 5, 10], got {ks!r}")
-    levels = sorted({read_k(k, n_coefficients, n_kept, "ks") for k in ks})
+        raise TypeError(f"{name} must be an integer K (for 1, ..., K) or numbers such as [2, 5, 10], got {ks!r}")
+    levels = sorted({read_k(k, n_coefficients, n_kept, name) for k in ks})
     if not levels:
-        raise ValueError("ks must name at least one k, got none")
+        raise ValueError(f"{name} must name at least one k, got none")
     return levels
 
 
@@ -121,26 +122,27 @@ def _constraint(constraint: Any, labels: list[Any] | None) -> ConstraintSet:
     if isinstance(constraint, Mapping):
         if labels is None:
             raise ValueError("constraint gives a set for each group, so groups must give a label for each feature")
-        return GroupWise({label: _one_set(part) for label, part in constraint.items()}, labels)
+        return GroupWise({label: read_set(part) for label, part in constraint.items()}, labels)
     if labels is None:
-        return _one_set(constraint)
+        return read_set(constraint)
     if constraint is None:
         raise ValueError(
             "groups says which features belong together, and constraint=None asks nothing of them; "
             "give the set of every group, such as constraint=ellzero.sets.L1Ball(1.0)"
         )
-    return GroupWise(_one_set(constraint), labels)
+    return GroupWise(read_set(constraint), labels)
 
 
-def _one_set(constraint: Any) -> ConstraintSet:
+def read_set(constraint: Any) -> ConstraintSet:
+    """A set, from itself, its word or None."""
     if constraint is None:
         return Everywhere()
     if isinstance(constraint, ConstraintSet):
         return constraint
-    if isinstance(constraint, str) and constraint in _WORDS:
-        return _WORDS[constraint]()
+    if isinstance(constraint, str) and constraint in WORDS:
+        return WORDS[constraint]()
     raise ValueError(
-        f"constraint must be one of {', '.join(map(repr, _WORDS))}, or a set such as "
+        f"constraint must be one of {', '.join(map(repr, WORDS))}, or a set such as "
         f"ellzero.sets.L1Ball(1.0), or None; got {constraint!r}"
     )
 
@@ -149,8 +151,11 @@ def _labels(groups: Any, names: np.ndarray | None, n_features: int) -> list[Any]
     """A label for each feature, None for one in no group."""
     if groups is None:
         return None
-    if hasattr(groups, "to_dict") and names is not None and set(names) <= set(groups.index):  # a pandas Series
-        groups = groups[list(names)].tolist()
+    if names is not None and hasattr(groups, "to_dict") and not _is_numbered(groups):  # a pandas Series by name
+        if not groups.index.is_unique:
+            twice = groups.index[groups.index.duplicated()][0]
+            raise ValueError(f"groups gives the feature {twice!r} more than one label; give each of them one")
+        groups = groups.to_dict()
     if isinstance(groups, Mapping):
         if names is None:
             raise ValueError("groups maps feature names to labels, and X has no names; give a label for each feature")
@@ -162,6 +167,12 @@ def _labels(groups: Any, names: np.ndarray | None, n_features: int) -> list[Any]
     if len(labels) != n_features:
         raise ValueError(f"groups must give a label for each of the {n_features} features, got {len(labels)}")
     return [None if isinstance(label, float) and math.isnan(label) else label for label in labels]
+
+
+def _is_numbered(series: Any) -> bool:
+    """Whether the index of a pandas Series is only 0, 1, ...: what pandas makes where nobody gave one."""
+    index = series.index
+    return (getattr(index, "start", None), getattr(index, "step", None)) == (0, 1)
 
 
 def _kept(keep: Any, names: np.ndarray | None, n_features: int) -> np.ndarray:

@@ -15,6 +15,7 @@ import numpy as np
 
 from .._arrays import to_host
 from ..displays import ConvergenceDisplay, PathDisplay, TrackingDisplay, WeightsDisplay, groups_and_caps
+from ..displays._base import coordinate_names
 from ..path import Path
 from ..result import Result
 from .blocks import Html, claim, code, facts, paragraph, table
@@ -35,6 +36,7 @@ def write_report(
     groups: Sequence[Any] | None = None,
     over_k: PathDisplay | Path | None = None,
     tracking: TrackingDisplay | None = None,
+    asked: Mapping[str, Any] | None = None,
     summary: Mapping[str, Any] | None = None,
     data: Any = None,
     seed: Any = None,
@@ -56,6 +58,8 @@ def write_report(
         Answers for other k, to be drawn beside the answer; of an estimator that chose k, its own path.
     tracking : TrackingDisplay, optional
         Portfolio and index.
+    asked : mapping, optional
+        More facts about the question, such as the loss.
     summary : mapping, optional
         More facts about the answer, such as the error on days that were held out.
     data : path, array, DataFrame or mapping from name to these, optional
@@ -102,11 +106,11 @@ def write_report(
         groups, caps = groups_and_caps(result.constraint, x.size)
     else:
         _, caps = groups_and_caps(result.constraint, x.size)
-    names = _names(feature_names, x.size, getattr(what, "classes_", None))
+    names = coordinate_names(feature_names, x.size, getattr(what, "classes_", None))
     certificate = result.certificate
 
     page = Page(title or "A sparse answer", lead=_lead(what, result, tracking))
-    page.section("What was asked", _asked(result, x.size, what))
+    page.section("What was asked", _asked(result, x.size, what, asked))
     page.section("The answer", *_answer(result, summary))
     page.section("What was selected", *_selected(x, names, groups, certificate))
     if groups is not None:
@@ -156,17 +160,9 @@ def _lead(what: Any, result: Result, tracking: TrackingDisplay | None) -> str:
     return f"{text} {proof[:1].upper()}{proof[1:]}." if proof else text
 
 
-def _names(given: Sequence[str] | None, size: int, classes: Any) -> list[str]:
-    names = [f"x{i}" for i in range(size)] if given is None else [str(name) for name in given]
-    if len(names) < size and classes is not None and len(names) * len(classes) == size:
-        names = [f"{label}: {name}" for label in classes for name in names]  # several classes, one after the other
-    if len(names) != size:
-        raise ValueError(f"feature_names must have a name for each of the {size} coordinates, got {len(names)}")
-    return names
-
-
-def _asked(result: Result, size: int, what: Any) -> Html:
+def _asked(result: Result, size: int, what: Any, more: Mapping[str, Any] | None) -> Html:
     values = {
+        **(more or {}),
         "at most": f"{result.k} nonzeros of {size}",
         "constraint Γ": repr(result.constraint),
         "method": f"{result.method}, projection {result.projection}",
@@ -184,21 +180,26 @@ def _asked(result: Result, size: int, what: Any) -> Html:
 
 def _mandate(tracker: Any) -> dict[str, str]:
     """What was asked of a portfolio, in the words of an `IndexTracker`."""
+    asked = tracker._mandate
 
-    def told(value: Any, none: str = "free") -> str:
-        if value is None:
-            return none
-        if isinstance(value, (tuple, list)):
-            return f"between {value[0]:.4g} and {value[1]:.4g}"
-        return f"{value:.4g}" if isinstance(value, (int, float)) else "different for some"
+    def told(values: Any, none: str = "free") -> str:
+        several = np.unique(np.asarray(values, dtype=float))
+        if several.size != 1:
+            return "different for some" if several.size else none
+        return f"{several[0]:.4g}" if np.isfinite(several[0]) else none
 
+    budget = told([asked.least, asked.most])
+    if asked.least < asked.most:
+        ends = [("at least", asked.least), ("at most", asked.most)]
+        budget = " and ".join(f"{word} {end:.4g}" for word, end in ends if math.isfinite(end)) or "free"
+    uncapped = [math.inf] * (len(asked.groups) - len(asked.caps)) if asked.caps else []
     return {
         "names at most": f"{tracker.result_.k} of {tracker.n_features_in_}",
-        "cap of a sector, Σ|w|": told(tracker.max_sector_weight, "none"),
-        "budget, Σw": told(tracker.budget),
-        "least weight": told(tracker.min_weights),
-        "largest weight": told(tracker.max_weights),
-        "always among them": ", ".join(map(str, tracker.keep or [])) or "none",
+        "cap of a sector, Σ|w|": told([*asked.caps.values(), *uncapped], "none"),
+        "budget, Σw": budget,
+        "least weight": told(asked.lower),
+        "largest weight": told(asked.upper),
+        "always among them": ", ".join(map(str, asked.names[asked.keep])) or "none",
         "error": str(tracker.error),
     }
 
