@@ -112,13 +112,18 @@ def scip(p, limit):
         model.addCons(Expr(dict(zip(terms, L[j].tolist(), strict=True))) - r[j] == q[j])
         model.addCons(r[j] * r[j] <= t[j])
     image = L @ p.start - q
+    for j in range(len(L)):  # a first tangent for every row, where we are
+        model.addCons(t[j] >= 2 * image[j] * r[j] - image[j] ** 2)
     start = [*zip(w, p.start, strict=True), *zip(z, p.start != 0, strict=True)]
     start += [*zip(r, image, strict=True), *zip(t, image**2, strict=True)]
     objective = quicksum(t) - Expr(dict(zip(terms, b.tolist(), strict=True))) + float(y @ y / n - q @ q)
     if delta > 1e-9:
         s = [model.addVar(lb=0, ub=M * M) for _ in range(d)]
+        typical = float(np.abs(p.start[p.start != 0]).mean())
         for i in range(d):
             model.addCons(w[i] * w[i] <= s[i] * z[i])
+            for a in (-typical, typical):  # perspective cuts
+                model.addCons(s[i] >= 2 * a * w[i] - a * a * z[i])
         objective += delta / 2 * quicksum(s)
         start += zip(s, p.start**2, strict=True)
     for group in np.unique(p.groups):
