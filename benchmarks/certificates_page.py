@@ -19,7 +19,8 @@ M is the given bound or cap, or twice our largest coefficient; scaled so that R(
 starts from our answer, with a tangent of every row there and two perspective cuts for every coefficient; the time to
 build the model is not counted. On rows 2 and 2b its first linear programmes (500 dense rows) take a minute or more.""",
     "okridge": """`BNBTree(X, y, lambda2=n*ridge/2).solve(k, gap_tol=1e-4)`, with ADMM, and with beams of 10 instead of
-50 in its heuristic (tried on rows 1, 3 and 4: the bounds rise sooner, the answers are the same). Where eigenvalues are tied its tuning calls
+50 in its heuristic (tried on rows 1, 3 and 4: the bounds rise sooner, the answers are the same). Where eigenvalues are
+tied its tuning calls
 `Node.lower_solve`, which this version does not have: it is given `lower_solve_fast`, the method next to it. Its bounds
 are minima of whole levels of the tree. It takes no start.""",
     "l0bnb": """solves min n·R/2 + λ₀||w||_0 with |w_i| <= M: `BNBTree(X, y).solve(l0, l2=n*ridge/4, m=M, gap_tol=1e-4)`
