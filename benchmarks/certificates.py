@@ -132,6 +132,7 @@ def main(options=()):
         store["about"] = {
             "date": time.strftime("%Y-%m-%d"), "limits": limits, "load": [load, os.getloadavg()[0]],
             "minutes": earlier + (time.perf_counter() - started) / 60, "cores": os.cpu_count(),
+            "again": [] if whole else sorted({*store["about"].get("again", []), *solvers}),
         }  # fmt: skip
         if whole or args.write:
             STORE.parent.mkdir(exist_ok=True)

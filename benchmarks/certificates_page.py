@@ -57,12 +57,13 @@ def write(store, instances):
 def head(about):
     limits = ", ".join(f"{t:g}" for t in about["limits"])
     start, end = about["load"]
+    again = f" Measured again later (`--write`): {', '.join(about['again'])}." if about.get("again") else ""
     return f"""# Proved gaps, beside SCIP, okridge and l0bnb
 
 Written by `python -m benchmarks certificates`, {about["date"]}; {about["cores"]} cores, Python
 {platform.python_version()}, load average {start:.1f} at the start and {end:.1f} at the end.
 The runs took {about["minutes"]:.0f} minutes in all. Seconds are those of **one processor core**, with one thread for
-everyone, so that the load hardly matters; on an idle machine they are seconds.
+everyone, so that the load hardly matters; on an idle machine they are seconds.{again}
 
 R = (1/n)||Xw-y||² + (ridge/2)||w||², at most k nonzeros. Gap = (the best value that anyone found - the solver's own
 lower bound) / the best value, after {limits} s. R >= 0 is known to all: before its first bound, a solver is at 100%."""
