@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 import ellzero as ez
 from common import membership, support_preserving_sets
 from ellzero import sets as S
-from ellzero.finish import SwapSearch, _contenders, minimise_quadratic, refit
+from ellzero._small_quadratic import minimise_quadratic
+from ellzero.finish import SwapSearch, _contenders, refit
 
 NAMES = list(support_preserving_sets(6, np.random.default_rng(0)))
 NONE = np.empty(0, dtype=np.intp)

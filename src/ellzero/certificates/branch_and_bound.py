@@ -87,13 +87,11 @@ class Search:
         self.current = math.inf  # the bound of the part that is being looked at
         self.floor = floor
         self.tried: set[bytes] = set()
-        d = start.size
-        self.out = np.zeros(d, dtype=bool)  # proved out, whatever is in
-        self.kept = np.asarray(kept, dtype=np.intp)
-        self.given = self.kept
+        self.kept = kept
+        out = np.zeros(start.size, dtype=bool)
         warm = start if isinstance(relaxation, Perspective) else start[None, :]
-        self.root = relaxation.solve(self.kept, self.out, warm, self.cutoff, 300)
-        self.heap = [Node(max(self.root.bound, floor), 0, self.kept, self.out, self.root)]
+        self.root = relaxation.solve(kept, out, warm, self.cutoff, 300)
+        self.heap = [Node(max(self.root.bound, floor), 0, kept, out, self.root)]
         self.record()
 
     @property
@@ -116,19 +114,18 @@ class Search:
         line = Progress(time.perf_counter() - self.started, self.nodes, self.value, self.bound)
         self.history.append(line)
 
-    def run(self, until: float = math.inf, watch: Callable[[Search], None] | None = None) -> None:
-        """Branch until done, or until the clock says so; `watch` is called about ten times a second."""
-        until = min(until, self.deadline)
+    def run(self, watch: Callable[[Progress], None] | None = None) -> None:
+        """Branch until done, or until the deadline; `watch` is told of the progress about ten times a second."""
         told = time.perf_counter()
         while self.heap and not self.done:
             now = time.perf_counter()
-            if now > until:
+            if now > self.deadline:
                 break
             if now > told + 0.1:
                 self.record()
                 told = now
                 if watch is not None:
-                    watch(self)
+                    watch(self.history[-1])
             last = self.history[-1]
             if self.bound - last.bound > 0.01 * (self.value - self.history[0].bound):
                 self.record()

@@ -15,7 +15,7 @@ from .._validation import check_nonnegative, check_positive
 from ..result import Result
 from ..risks.base import Risk
 from .branch_and_bound import Progress, Search
-from .root import Root, no_bound
+from .root import Root
 
 
 class CertificateStatus(Enum):
@@ -124,8 +124,8 @@ def certify(
 
     For convex R = f + (μ/2)||·||² and any v, R(w) >= f(v) + <∇f(v), w - v> + (μ/2)||w||², and the minimum of the right
     side over sparse members of Γ is one `sparse_maximum`. The best v is looked for: by Newton's method where R is
-    quadratic and Γ bounds coordinates one by one, by fully corrective Frank-Wolfe elsewhere. With a time limit or a
-    target, branch and bound goes on from there.
+    quadratic and Γ is given by bounds and linear caps, by fully corrective Frank-Wolfe elsewhere. With a time limit or
+    a target, branch and bound goes on from there.
 
     Parameters
     ----------
@@ -177,13 +177,8 @@ def certify(
 
 def run(search: Search, callback: Callable[[Progress], Any] | None) -> CertificateStatus:
     """Branch; an interruption or the callback's StopIteration ends it cleanly."""
-
-    def watch(search: Search) -> None:
-        if callback is not None:
-            callback(search.history[-1])
-
     try:
-        search.run(watch=watch)
+        search.run(callback)
     except (KeyboardInterrupt, StopIteration):
         return CertificateStatus.INTERRUPTED
     if search.bound >= search.cutoff:
@@ -203,15 +198,14 @@ def conclude(root: Root, search: Search, status: CertificateStatus, started: flo
     elif status is CertificateStatus.TARGET:
         status = CertificateStatus.BETTER
     explained = root.at_zero - fun
-    proved_in, proved_out = root.proved(search)
     return Certificate(
         objective=fun,
         lower_bound=bound,
         gap=gap,
         relative_gap=relative,
         explained_gap=gap / explained if math.isfinite(explained) and explained > 0 else math.inf,
-        proved_in=proved_in,
-        proved_out=proved_out,
+        proved_in=root.fixed_in,
+        proved_out=root.fixed_out,
         status=status,
         how=root.how,
         advice="" if status is CertificateStatus.OPTIMAL else root.advice,
@@ -225,7 +219,7 @@ def conclude(root: Root, search: Search, status: CertificateStatus, started: flo
 
 def no_certificate(root: Root, started: float) -> Certificate:
     """Where nothing useful can be proved: the risk's own bound, and what would help."""
-    fun, bound = root.result.fun, no_bound(root.risk)
+    fun, bound = root.result.fun, float(root.risk.lower_bound)
     gap = fun - bound
     empty = np.empty(0, dtype=np.intp)
     return Certificate(

@@ -37,11 +37,6 @@ def _projection_error(gamma: ConstraintSet) -> float:
 _LARGEST_SPLIT = 300  # coordinates; a split takes some inverses of such a matrix
 
 
-def no_bound(risk: Risk) -> float:
-    """What the risk itself promises."""
-    return float(risk.lower_bound)
-
-
 class Root:
     """The problem of a result, its relaxation, and what that proves before any branching."""
 
@@ -169,7 +164,7 @@ class Root:
     def search(self, target: float | None) -> Search:
         """The search, with its root relaxed, screened and shrunk."""
         assert self.relaxation is not None
-        floor = max(no_bound(self.risk), -math.inf)
+        floor = float(self.risk.lower_bound)
         self.target = target
 
         def begin() -> Search:
@@ -185,7 +180,9 @@ class Root:
         while isinstance(self.relaxation, Perspective) and not search.done and time.perf_counter() < self.deadline:
             self._note(search)
             # what leaves the problem must be out of every point as good as the incumbent, not only of better ones
-            _, out = screen(search.root, search.kept, search.out, self.k, search.value + self._doubt(search.value))
+            _, out = screen(
+                search.root, search.kept, search.heap[0].out, self.k, search.value + self._doubt(search.value)
+            )
             out &= ~np.isin(self.index, np.flatnonzero(self.x))  # the incumbent stays, as the start of everything
             if out.sum() >= 0.2 * self.index.size:
                 self.index = self.index[~out]
@@ -215,7 +212,7 @@ class Root:
         aim = improve_split(relaxation.form, before, root.w**2 * (1 / share - 1))
         for mix in (1.0, 0.5, 0.25):  # feasible as well: the feasible δ are a convex set
             relaxation.use(before + mix * (aim - before))
-            again = relaxation.solve(search.kept, search.out, root.w, search.cutoff)
+            again = relaxation.solve(search.kept, search.heap[0].out, root.w, search.cutoff)
             if search.cutoff - again.bound < 0.9 * (search.cutoff - root.bound):
                 return True
         relaxation.use(before)
@@ -299,17 +296,17 @@ class Root:
         none = np.empty(0, dtype=np.intp)
         if not math.isfinite(root.bound) or root.bound > value:
             return none, none
-        if search.given.size == self.k:
-            return none, np.setdiff1d(np.arange(d), search.given)
+        if search.kept.size == self.k:
+            return none, np.setdiff1d(np.arange(d), search.kept)
         nothing = np.zeros(d, dtype=bool)
         if root.gains is not None:
-            kept, out = screen(root, search.given, nothing, self.k, value)
-            return np.setdiff1d(kept, search.given), np.flatnonzero(out)
+            kept, out = screen(root, search.kept, nothing, self.k, value)
+            return np.setdiff1d(kept, search.kept), np.flatnonzero(out)
         assert isinstance(self.relaxation, Atoms)
         if root.dual is None:
             return none, none
         base, z, error = root.dual
-        free = np.setdiff1d(np.arange(d), search.given)
+        free = np.setdiff1d(np.arange(d), search.kept)
         inside, outside = [], []
         value += 1e-12 * abs(value)
         for i in free:  # h* anew, with i forced out or in
@@ -318,9 +315,9 @@ class Root:
             if self.x[self.index[i]] != 0:
                 without = nothing.copy()
                 without[i] = True
-                if base - self._maximum(z, error, search.given, without) > value:
+                if base - self._maximum(z, error, search.kept, without) > value:
                     inside.append(i)
-            elif base - self._maximum(z, error, np.append(search.given, i), nothing) > value:
+            elif base - self._maximum(z, error, np.append(search.kept, i), nothing) > value:
                 outside.append(i)
         return np.array(inside, dtype=np.intp), np.array(outside, dtype=np.intp)
 
@@ -330,10 +327,6 @@ class Root:
             return self.relaxation.maximum(z, error, kept, out)[0]
         except EmptySlice:  # no member at all
             return -math.inf
-
-    def proved(self, search: Search) -> tuple[np.ndarray, np.ndarray]:
-        """Proved in and out, in the user's coordinates."""
-        return self.fixed_in, self.fixed_out
 
     def local(self, x: Any) -> np.ndarray:
         """A point in the coordinates of the search."""
