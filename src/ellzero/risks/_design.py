@@ -22,6 +22,7 @@ _SMALL = 50_000
 _ROW_ORDER_SHARE = 32
 _COLUMN_ORDER_SHARE = 5
 _SPARSE_SHARE = 4
+_IN_NEAREST_CACHE, _IN_CACHE = 2**12, 2**18  # numbers that stay there while sums are taken
 _BLOCK = 2**20  # entries converted at a time where a matrix must not be copied as a whole
 
 
@@ -111,6 +112,8 @@ class Dense(Design):
         self.shape = n, p = X.shape
         self._transpose = X.T
         by_columns = isinstance(X, np.ndarray) and abs(X.strides[0]) < abs(X.strides[1])
+        # blocks of rows are faster, but not of rows that lie scattered or are long
+        self._in_one_sweep = isinstance(X, np.ndarray) and (by_columns or 16 * p > _IN_CACHE)
         few = p // (_COLUMN_ORDER_SHARE if by_columns else _ROW_ORDER_SHARE)
         self._few_columns = few if n * p > _SMALL else -1
 
@@ -171,15 +174,18 @@ class Dense(Design):
 
     @cached_property
     def squares(self) -> np.ndarray:
-        if not isinstance(self.X, np.ndarray):
-            return self.square_sums(np.ones(self.shape[0]))
         with np.errstate(over="ignore", invalid="ignore"):
-            squares: np.ndarray = np.einsum("ij,ij->j", self.X, self.X, dtype=np.float64)
-        return squares
+            if self._in_one_sweep or (isinstance(self.X, np.ndarray) and self.shape[1] <= _IN_NEAREST_CACHE):
+                squares: np.ndarray = np.einsum("ij,ij->j", self.X, self.X, dtype=np.float64)
+                return squares
+            return self.square_sums(np.ones(self.shape[0]))
 
     def square_sums(self, weights: np.ndarray) -> np.ndarray:
+        if self._in_one_sweep:
+            sums: np.ndarray = np.einsum("i,ij,ij->j", weights, self.X, self.X, dtype=np.float64)
+            return sums
         n, p = self.shape
-        total, step = np.zeros(p), max(1, 2**18 // p)  # few enough rows that their squares stay in the cache
+        total, step = np.zeros(p), max(1, _IN_CACHE // p)  # few enough rows that their squares stay in the cache
         squares = np.empty((step, p))
         for start in range(0, n, step):
             block = to_host(in_double(self.X[start : min(start + step, n), :]))
