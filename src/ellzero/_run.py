@@ -15,9 +15,8 @@ import numpy as np
 
 from ._arrays import Array, finfo_eps, index_like, like, norm, to_host
 from ._checkpoint import Journal, load, save
-from ._directions import stream
 from ._validation import check_indices
-from .finish import SwapSearch, Units
+from .finish import Units, refit
 from .methods import Method
 from .oracles import Gradients, MiniBatch, VarianceReduced, ZerothOrder
 from .projections import NotFinite, Projector, projector
@@ -105,6 +104,8 @@ class Run:
         self.step: Step = bind_step(self.method.step, self.risk, self.counts, self.problem.gamma, threshold, self.units)
         self.oracle: Gradients = self.method.oracle.bind(self.risk, self.counts, self.entropy)
         self.point = self.best = self.risk.at(*self._start(x0))
+        if x0 is not None and self.method.step == "pursuit":
+            self.point = self.best = self._refitted(self.point)
         self.candidates: list[Point] = []
         self.nit, self.first_residual, self.elapsed_before = 0, math.nan, 0.0
         self.limit = math.inf  # seconds
@@ -176,6 +177,13 @@ class Run:
             )
         return w, support
 
+    def _refitted(self, start: Point) -> Point:
+        """The start with the best values on its support: the first step may not leave it for less."""
+        support = np.union1d(np.flatnonzero(to_host(start.w)), self.problem.kept).astype(np.intp)
+        point = refit(self.risk, self.problem.gamma, support, start.w, self.units)
+        point.visits = 1
+        return min(start, point, key=lambda p: p.value)
+
     def _lift(self, x: Array) -> Array:
         if not self.lifted:
             return x
@@ -226,8 +234,8 @@ class Run:
 
     # The end.
 
-    def choose_best(self, look: bool, finish: bool = True) -> None:
-        """Settle which point is returned: look at the last one if need be, repeat noisy values, finish."""
+    def choose_best(self, look: bool) -> None:
+        """Settle which point is returned: look at the last one if need be, repeat noisy values, project."""
         if look:
             if not self.every:
                 self.best = self.point
@@ -246,19 +254,7 @@ class Run:
                 means = np.where(worth.any(axis=0), totals / np.maximum(worth.sum(axis=0), 1), np.inf)
                 self.best = self.candidates[int(np.argmin(means))]
                 self.best._value = float(means.min())
-        if self.method.finish == "swap" and finish:
-            problem, deadline = self.problem, self.started - self.elapsed_before + self.limit
-            search = SwapSearch(self.risk, problem.gamma, problem.k, problem.kept, self.units, deadline)
-            self.best = search.improve(self.best)
-            for number in range(self.method.n_starts - 1):
-                search.cut = search.cut or self.seconds > self.limit
-                if search.cut:
-                    break
-                other = search.improve(search.kicked(self.best, stream(self.entropy, 2**33, number)))
-                self.best = min(self.best, other, key=lambda point: point.value)
-            self.counts.n_gradients += search.n_products * self.risk.n_terms
-            self.cut = search.cut
-        elif self.method.finish not in (None, "swap"):
+        if self.method.finish not in (None, "swap"):
             self.counts.n_thresholds += 1
             self.best = self.risk.at(*self._projector(self.method.finish)(self.best.w))
             self.counts.monitored_value(self.best)

@@ -181,6 +181,10 @@ class SwapSearch:
         Products with the data that the exchanges took.
     cut : bool
         Whether the deadline ended them.
+    helped : bool
+        Whether an exchange has helped.
+    model : curvature
+        That of R where it is the same everywhere, with all that was gathered of it.
     """
 
     risk: Risk
@@ -193,6 +197,8 @@ class SwapSearch:
     patience: int = 4
     n_products: int = 0
     cut: bool = False
+    helped: bool = False
+    model: Any = None
 
     @np.errstate(over="ignore", invalid="ignore")
     def improve(self, point: Point) -> Point:
@@ -201,22 +207,24 @@ class SwapSearch:
         if not point.visits:  # not refitted by the step that led here
             start = np.union1d(np.flatnonzero(to_host(point.w)), self.keep).astype(np.intp)
             best = min(point, refit(self.risk, self.gamma, start, point.w, self.units), key=lambda p: p.value)
-        model = self.risk.curvature(best)
+        model = self.model or self.risk.curvature(best)
         if model is None or not self.risk.convex:
             return best
+        self.model, spent = model if model.exact else None, model.spent
         diagonal = np.maximum(model.diagonal, 1e-300)
         for _ in range(self.max_rounds):
             improved = self._round(best, model, diagonal)
             if improved is None:
                 break
-            best = improved
+            best, self.helped = improved, True
             if time.perf_counter() > self.deadline:
                 self.cut = True
                 break
             if not model.exact:
-                self.n_products += model.spent
+                self.n_products += model.spent - spent
                 model = self.risk.curvature(best)
-        self.n_products += model.spent
+                spent = model.spent
+        self.n_products += model.spent - spent
         return best
 
     def kicked(self, point: Point, rng: np.random.Generator) -> Point:

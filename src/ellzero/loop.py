@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ._arrays import norm
+from ._ending import exchange
 from ._progress import Printer
 from ._proof import Proof
 from ._run import Run, make_problem, verify
@@ -134,7 +135,9 @@ def minimize(
         run.maybe_save(now=True)  # before the end is settled, so that a longer run can go on from here
         try:
             look = run.every != 1 and status not in (Status.DIVERGED, Status.FAILED)
-            run.choose_best(look, finish=status is not Status.TARGET_GAP)
+            run.choose_best(look)
+            if run.method.finish == "swap" and status is not Status.TARGET_GAP:
+                exchange(run, lambda rung: _iterate(rung, last, tol, None, Printer(0, last)))
         except BlackBoxError:
             if risk.on_failure == "raise":  # type: ignore[attr-defined]
                 raise

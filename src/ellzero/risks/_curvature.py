@@ -69,6 +69,9 @@ class LinearCurvature:
         """G[:, index], each column computed once."""
         missing = np.array([int(j) for j in index if int(j) not in self._cache], dtype=np.intp)
         if missing.size:
+            if (len(self._cache) + missing.size) * self.model.design.shape[1] > self.room:
+                self._cache.clear()
+                missing = index
             new = self.images(missing, np.eye(missing.size))
             for place, j in enumerate(missing):
                 self._cache[int(j)] = new[:, place]
