@@ -11,12 +11,23 @@ from hypothesis import strategies as st
 import ellzero as ez
 from common import membership, support_preserving_sets
 from ellzero import sets as S
-from ellzero._small_quadratic import minimise_quadratic
+from ellzero._small_quadratic import _on_face, minimise_quadratic
 from ellzero.finish import SwapSearch, _contenders, refit
+from ellzero.risks._damped import Damped
+from ellzero.sets._slices import polyhedron
+from ellzero.testing import check_risk
 
 NAMES = list(support_preserving_sets(6, np.random.default_rng(0)))
 NONE = np.empty(0, dtype=np.intp)
 seeds = st.integers(0, 2**32 - 1)
+POLYHEDRA = {
+    "l1": S.L1Ball(0.7),
+    "weighted l1": S.WeightedL1Ball(np.array([1.0, 3.0, 0.2, 1.0, 0.5, 2.0]), 0.7),
+    "sub-simplex": S.SubSimplex(0.8),
+    "simplex": S.Simplex(1.0),
+    "groups": S.GroupWise({0: S.L1Ball(0.2), 1: S.Box(-0.1, 0.3), 2: S.Simplex(0.5)}, [0, 0, 1, 1, 2, 2]),
+    "packing": S.PackingPolytope(np.array([[1.0, 2, 0, 0, 1, 1], [0, 1, 1, 0, 0, 3], [0, 0, 0, 1, 1, 0]]), np.ones(3)),
+}  # fmt: skip
 
 
 def risks(seed, n=40, d=8, intercept=False):
@@ -83,6 +94,35 @@ class TestRefit:
         u = minimise_quadratic(G, b, gamma, np.arange(4), np.zeros(4))
         L = np.linalg.eigvalsh(G)[-1]
         assert np.abs(gamma.project(u - (G @ u - b) / L) - u).max() <= 1e-9
+
+    @pytest.mark.parametrize("name", POLYHEDRA)
+    @given(seed=seeds, log_condition=st.floats(0, 6))
+    @settings(max_examples=15, deadline=None)
+    def test_small_quadratics_end_on_the_right_face(self, name, seed, log_condition):
+        """By the first-order condition, and at steps that are far fewer than projected gradients alone need."""
+        rng, gamma = np.random.default_rng(seed), POLYHEDRA[name]
+        Q = np.linalg.qr(rng.standard_normal((6, 6)))[0]
+        G = Q @ np.diag(np.geomspace(1.0, 10.0**-log_condition, 6)) @ Q.T
+        b = rng.standard_normal(6)
+        u = minimise_quadratic(G, b, gamma, np.arange(6), np.zeros(6))
+        assert gamma.violation(u) <= 1e-12
+        slope = G @ u - b
+        for _ in range(20):  # no member of Γ lies downhill
+            v = gamma.project(u + 10.0 ** rng.uniform(-6, 1) * rng.standard_normal(6))
+            assert slope @ (v - u) >= -1e-9
+        v = gamma.project(u - 1e3 * slope)
+        assert slope @ (v - u) >= -1e-9
+
+    def test_a_wrong_face_is_refused(self):
+        faces, G, b = polyhedron(S.L1Ball(1.0), 2), np.eye(2), np.array([2.0, 1.5])
+        np.testing.assert_allclose(_on_face(G, b, faces, np.array([0.6, 0.4])), [0.75, 0.25])
+        for u in (
+            [1.0, 0.0],
+            [0.0, 1.0],
+            [0.3, 0.3],
+            [0.5, -0.5],
+        ):  # one has to enter, the cap is tight, a sign is wrong
+            assert _on_face(G, b, faces, np.array(u)) is None
 
 
 class TestSwaps:
@@ -207,6 +247,41 @@ class TestSwaps:
             assert many.n_gradients > one.n_gradients
             better += many.fun < one.fun * (1 - 1e-9)
         assert better > 0
+
+    @pytest.mark.parametrize("loss", ["squared", "logistic"])
+    def test_damped_starts_help_on_hard_problems_and_cost_nothing_on_easy_ones(self, loss, monkeypatch):
+        def answers(n, correlation, snr):
+            for seed in range(8):
+                problem = ez.datasets.make_regression(n, 80, 8, correlation=correlation, snr=snr, rng=seed)
+                risk = ez.risks.LeastSquares(problem.X, problem.y)
+                if loss == "logistic":
+                    risk = ez.risks.Logistic(problem.X, problem.y > 0, ridge=1e-4)
+                yield ez.minimize(risk, 8, rng=0)
+
+        hard, easy = list(answers(60, 0.95, 2.0)), list(answers(1000, 0.0, 2.0))
+        monkeypatch.setattr("ellzero._ending._from_damped", lambda *_: None)
+        hard_before, easy_before = list(answers(60, 0.95, 2.0)), list(answers(1000, 0.0, 2.0))
+        assert all(new.fun <= old.fun for new, old in zip(hard, hard_before, strict=True))
+        assert sum(new.fun < 0.999 * old.fun for new, old in zip(hard, hard_before, strict=True)) >= 3
+        assert sum(new.n_gradients for new in hard) > sum(old.n_gradients for old in hard_before)
+        same = [new.n_gradients == old.n_gradients for new, old in zip(easy, easy_before, strict=True)]
+        assert sum(same) >= 6
+
+    @pytest.mark.parametrize("name", risks(0))
+    def test_a_damped_risk_is_a_risk(self, name):
+        risk = risks(2)[name]
+        damped = Damped(risk, np.linspace(0.1, 2.0, risk.n_features))
+        check_risk(damped)
+        w = np.linspace(-1.0, 1.0, risk.n_features)
+        assert damped.value(w) == pytest.approx(risk.value(w) + np.linspace(0.1, 2.0, w.size) @ w**2)
+
+    def test_a_start_is_not_left_for_less(self):
+        """The values of x0 may be bad ones, on a support that is the best."""
+        problem = ez.datasets.make_regression(60, 80, 8, correlation=0.95, snr=2.0, rng=3)
+        risk = ez.risks.LeastSquares(problem.X, problem.y)
+        best = ez.minimize(risk, 8, method=ez.preset("auto", n_starts=20), rng=0)
+        again = ez.minimize(risk, 8, x0=1e-3 * best.x, rng=0)
+        assert again.fun <= best.fun * (1 + 1e-12)
 
 
 class TestAuto:

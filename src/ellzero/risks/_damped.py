@@ -37,6 +37,9 @@ class Damped(Risk):
     def _gradient(self, w: Array, state: Point) -> Array:
         return state.gradient + 2 * self._damping * w
 
+    def _gradient_of_rows(self, w: Array, rows: np.ndarray) -> Array:
+        return self.risk._gradient_of_rows(w, rows) + 2 * self._damping * w
+
     def curvature(self, point: Point) -> DampedCurvature | None:
         """That of R, with the damping on its diagonal."""
         model = self.model or self.risk.curvature(point.state)
