@@ -108,7 +108,8 @@ class Multinomial(LinearModel):
         for start in range(0, len(points), together):
             some = slice(start, start + together)
             coefficients = points[some].reshape(-1, p)  # class after class, point after point
-            z = np.ascontiguousarray(self.design.forward(coefficients.T).T).reshape(-1, c, n)
+            # the product in this order, so that predictions of one point lie together without another copy
+            z = np.ascontiguousarray(self.design.T.adjoint(coefficients.T).T).reshape(-1, c, n)
             values[some] -= np.tensordot(z, label, axes=2)
             top = z.max(axis=1)
             z -= top[:, None, :]
