@@ -267,6 +267,21 @@ class TestSwaps:
         same = [new.n_gradients == old.n_gradients for new, old in zip(easy, easy_before, strict=True)]
         assert sum(same) >= 6
 
+    def test_a_run_that_is_told_to_stop_is_not_prolonged(self, monkeypatch):
+        problem = ez.datasets.make_regression(60, 80, 8, correlation=0.95, snr=2.0, rng=3)
+        risk = ez.risks.LeastSquares(problem.X, problem.y)
+        asked = []
+        monkeypatch.setattr("ellzero._ending._from_damped", lambda *_: asked.append(1))
+        ez.minimize(risk, 8)
+        assert asked == [1]
+
+        def stop(result):
+            raise StopIteration
+
+        ez.minimize(risk, 8, callback=stop)
+        ez.minimize(risk, 8, max_iter=1)
+        assert asked == [1]
+
     @pytest.mark.parametrize("name", risks(0))
     def test_a_damped_risk_is_a_risk(self, name):
         risk = risks(2)[name]

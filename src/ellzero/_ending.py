@@ -20,16 +20,17 @@ from .risks.base import Point
 _LADDER = (0.1, 0.03, 0.01, 0.001, 0.0001)
 
 
-def exchange(run: Run, iterate: Callable[[Run], Any]) -> None:
+def exchange(run: Run, iterate: Callable[[Run], Any] | None) -> None:
     """Improve the best point of a run by exchanges; further starts where they are asked for or likely to help.
 
     An answer that the exchanges had to mend belongs to a problem in which single exchanges get stuck, too. There the
-    answer of the damped problem is followed as the damping goes.
+    answer of the damped problem is followed as the damping goes; with `iterate` None, for runs that were told to stop,
+    it is not.
     """
     problem, deadline = run.problem, run.started - run.elapsed_before + run.limit
     search = SwapSearch(run.risk, problem.gamma, problem.k, problem.kept, run.units, deadline)
     run.best = search.improve(run.best)
-    if search.helped and run.method.step == "pursuit":
+    if search.helped and iterate is not None and run.method.step == "pursuit":
         _keep_better(run, _from_damped(run, search, iterate))
     for number in range(run.method.n_starts - 1):
         search.cut = search.cut or run.seconds > run.limit

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -137,7 +138,8 @@ def minimize(
             look = run.every != 1 and status not in (Status.DIVERGED, Status.FAILED)
             run.choose_best(look)
             if run.method.finish == "swap" and status is not Status.TARGET_GAP:
-                exchange(run, lambda rung: _iterate(rung, last, tol, None, Printer(0, last)))
+                ended = status in (Status.SETTLED, Status.CONVERGED, Status.STATIONARY)
+                exchange(run, partial(_iterate, max_iter=last, tol=tol) if ended else None)
         except BlackBoxError:
             if risk.on_failure == "raise":  # type: ignore[attr-defined]
                 raise
@@ -153,7 +155,13 @@ def minimize(
     return result
 
 
-def _iterate(run: Run, max_iter: int, tol: float, callback: Callable[[Result], Any] | None, printer: Printer) -> Status:
+def _iterate(
+    run: Run,
+    max_iter: int,
+    tol: float,
+    callback: Callable[[Result], Any] | None = None,
+    printer: Printer | None = None,
+) -> Status:
     """Algorithms 1-3 of the paper: they differ in the oracle alone. Returns why the iterations ended."""
     counts, step, exact = run.counts, run.step, run.method.oracle.exact
     if run.nit == 0 and not len(run.history):
@@ -180,7 +188,8 @@ def _iterate(run: Run, max_iter: int, tol: float, callback: Callable[[Result], A
             return Status.FAILED
         change = moved / size if size else moved
         run.record(fun, change)
-        printer.row(run.nit, fun, change, run.seconds)
+        if printer is not None:
+            printer.row(run.nit, fun, change, run.seconds)
         run.maybe_save()
         if math.isnan(run.first_residual):
             run.first_residual = moved / step.size
