@@ -240,7 +240,9 @@ def draw(problems):
     for column in range(n_columns):
         last = [axes[i, column] for i in range(n_rows) if axes[i, column].get_visible()][-1]
         last.set_xlabel("passes over X: seconds / time of one $X^T r$")
-    figure.tight_layout(h_pad=1.6, w_pad=1.6)
+    seen = {p[2]: line for ax in axes.flat[: len(panels)] for p, line in zip(ax.points, ax.lines, strict=False)}
+    figure.legend(seen.values(), seen, loc="lower center", ncols=8, frameon=False, fontsize=9)
+    figure.tight_layout(h_pad=1.6, w_pad=1.6, rect=(0, 0.035, 1, 1))
     figure.canvas.draw()
     for ax in axes.flat[: len(panels)]:
         place_labels(ax)
@@ -287,7 +289,7 @@ def panel(ax, name, rows):
 
 
 def place_labels(ax):
-    """Each name beside its point or, from right to left, above it on a thin line, where it covers nothing."""
+    """Names beside their points or, from right to left, above them on a thin line, where they cover nothing."""
     renderer = ax.figure.canvas.get_renderer()
     dots = [ax.transData.transform((x, y)) for x, y, *_ in ax.points]
     taken = [(px - 6, py - 6, px + 6, py + 6) for px, py in dots]
@@ -297,7 +299,7 @@ def place_labels(ax):
         style = {"fontsize": 8, "color": colour, "weight": "bold" if ours else "normal", "zorder": 5}
         style |= {"textcoords": "offset points", "annotation_clip": False}
         others = taken[:i] + taken[i + 1 :]
-        for dx, dy in [(10, -4), *((-2, away) for up in range(12, 400, 6) for away in (up, -up - 6))]:
+        for dx, dy in [(10, -4), *((-2, away) for up in range(12, 150, 6) for away in (up, -up - 6))]:
             text = ax.annotate(name, (x, y), (points * dx, points * dy), **style)
             box = text.get_window_extent(renderer)
             spot = (box.x0 - 1, box.y0, box.x1 + 1, box.y1)
@@ -307,7 +309,7 @@ def place_labels(ax):
                 break
             text.remove()
         else:
-            ax.annotate(name, (x, y), (points * dx, points * dy), **style)
+            continue  # no room: the legend knows it
         taken.append(spot)
         if dx < 0 and abs(dy) > 20:
             taken.append(line)

@@ -316,7 +316,7 @@ def draw_balls(balls: list[Curves]) -> Any:
         ax.set(title=curve.label, xlabel="k, nonzeros allowed", ylabel="R(w)", xlim=(0, D + 3))
         ax.set_ylim(0, 2.1 * curve.start)
         tidy(ax)
-    bar = figure.colorbar(shades, ax=axes, shrink=0.6, pad=0.02)
+    bar = figure.colorbar(shades, ax=axes, shrink=0.6, pad=0.02, ticks=k_bar[::4])
     bar.set_label("the paper's curves over ρ: k̄")
     bar.ax.set_ylim(1, k_bar[-1])
     handles, labels = axes[0, 0].get_legend_handles_labels()
