@@ -181,8 +181,8 @@ class Run:
         """The start with the best values on its support: the first step may not leave it for less."""
         support = np.union1d(np.flatnonzero(to_host(start.w)), self.problem.kept).astype(np.intp)
         point = refit(self.risk, self.problem.gamma, support, start.w, self.units)
-        point.visits = 1
-        return min(start, point, key=lambda p: p.value)
+        point.visits = int(support.size == self.problem.k)  # with free places the first step has to look around
+        return min(start, point, key=self.counts.base_value)
 
     def _lift(self, x: Array) -> Array:
         if not self.lifted:

@@ -60,7 +60,8 @@ def minimize(
         A preset's name, or ``ez.preset(name, ...)``, or a `Method` of your own; or "exact": branch and bound from the
         answer of "auto", until that or a better one is proved optimal.
     x0 : array, optional
-        Where to start; projected, with a warning, if it is infeasible. The origin by default.
+        Where to start; projected, with a warning, if it is infeasible. The origin by default. "auto" begins with the
+        best values on the support of x0.
     keep : indices or mask, optional
         Coordinates that are always in the support; they count in k.
     max_iter : int
