@@ -12,9 +12,10 @@ import numpy as np
 
 from ._arrays import norm
 from ._ending import exchange
+from ._problem import make_problem, verify
 from ._progress import Printer
 from ._proof import Proof
-from ._run import Run, make_problem, verify
+from ._run import Run
 from ._validation import check_count, check_k, check_nonnegative, check_number, check_positive
 from .methods import Method, preset
 from .projections import NotFinite
