@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ellzero as ez
-from ellzero._run import make_problem
+from ellzero._problem import make_problem
 from ellzero.certificates import CertificateStatus
 from ellzero.certificates import atoms as atoms_module
 from ellzero.certificates import root as root_module

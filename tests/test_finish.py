@@ -290,6 +290,29 @@ class TestSwaps:
         w = np.linspace(-1.0, 1.0, risk.n_features)
         assert damped.value(w) == pytest.approx(risk.value(w) + np.linspace(0.1, 2.0, w.size) @ w**2)
 
+    @pytest.mark.parametrize("intercept", [False, True])
+    @pytest.mark.parametrize("name", risks(0))
+    def test_the_curvature_of_a_damped_risk(self, name, intercept):
+        risk = risks(2, intercept=intercept)[name]
+        d, w = risk.n_features, np.linspace(-0.5, 0.5, risk.n_features)
+        damping, inner = np.linspace(0.1, 2.0, d), risk.curvature(risk.at(w))
+        G = inner.columns(np.arange(d)) + np.diag(damping)
+        for _ in range(2):  # the second time from what the first has gathered
+            model = Damped(risk, damping, inner if inner.exact else None).curvature(Damped(risk, damping).at(w))
+            index, vectors = np.array([1, 4, 5]), np.arange(6.0).reshape(3, 2)
+            np.testing.assert_allclose(model.columns(index), G[:, index], atol=1e-12)
+            np.testing.assert_allclose(model.diagonal, np.diagonal(G), atol=1e-12)
+            np.testing.assert_allclose(model.block(index), G[np.ix_(index, index)], atol=1e-12)
+            np.testing.assert_allclose(model.images(index, vectors), G[:, index] @ vectors, atol=1e-12)
+
+    def test_columns_that_do_not_fit_are_gathered_again(self):
+        risk = risks(2)["least squares"]
+        G, model = risk.curvature(risk.at(risk.zero)).columns(np.arange(8)), risk.curvature(risk.at(risk.zero))
+        model.room = 4 * 8
+        for index in ([0, 1, 2], [1, 2, 3], [3, 4, 5], [0, 3, 5, 7], [7], [0, 7]):
+            np.testing.assert_allclose(model.columns(np.array(index)), G[:, index], atol=1e-12)
+            assert len(model._cache) <= 4
+
     def test_a_start_is_not_left_for_less(self):
         """The values of x0 may be bad ones, on a support that is the best."""
         problem = ez.datasets.make_regression(60, 80, 8, correlation=0.95, snr=2.0, rng=3)
@@ -297,6 +320,30 @@ class TestSwaps:
         best = ez.minimize(risk, 8, method=ez.preset("auto", n_starts=20), rng=0)
         again = ez.minimize(risk, 8, x0=1e-3 * best.x, rng=0)
         assert again.fun <= best.fun * (1 + 1e-12)
+        assert again.history.fun[0] == pytest.approx(best.fun) and again.n_values >= 2
+
+    def test_a_start_with_few_entries_looks_around(self):
+        """Free places go to the steepest slopes, not to the first columns."""
+        for seed in range(5):
+            problem = ez.datasets.make_regression(200, 400, 20, snr=10.0, rng=seed)
+            risk = ez.risks.LeastSquares(problem.X, problem.y)
+            x0 = np.where(np.cumsum(problem.truth != 0) <= 3, 0.5 * problem.truth, 0.0)
+            step = ez.minimize(risk, 20, x0=x0, method=ez.Method(step="pursuit"), max_iter=1)
+            assert np.count_nonzero(problem.truth[step.support]) >= 12
+
+    def test_damped_starts_where_supports_can_be_empty(self):
+        """Nothing of this may end in an error: there is an answer before the damped starts begin."""
+        quadratic = ez.risks.Quadratic(2 * np.eye(3), [-5.0, -5.0, 1.0])
+        packing = ez.minimize(quadratic, 2, S.PackingPolytope([[1.0, 1.0, 1.0]], [10.0]))
+        np.testing.assert_allclose(packing.x, [0.0, 0.0, 0.5])
+        for seed in range(6):
+            rng = np.random.default_rng(seed)
+            X, y = rng.standard_normal((30, 6)) @ (np.eye(6) + 0.7), rng.standard_normal(30)
+            risk = ez.risks.LeastSquares(X, y)
+            boxes = S.GroupWise({0: S.Box(0.1, 0.5), 1: S.L1Ball(0.2)}, [0, 0, 1, 1, 1, 1])
+            budget = S.Intersection(S.Simplex(1.0), S.Box(0.0, np.array([0.9, 0.1, 0.6, 0.2, 0.5, 0.4])))
+            for gamma in (boxes, budget):
+                assert gamma.violation(ez.minimize(risk, 4, gamma).x) <= 1e-9
 
 
 class TestAuto:

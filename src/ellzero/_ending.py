@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,10 @@ import numpy as np
 from ._arrays import to_host
 from ._directions import stream
 from ._run import Run
-from .finish import SwapSearch, refit
+from .finish import SwapSearch
 from .risks._damped import Damped
 from .risks.base import Point
+from .sets import EmptySlice
 
 # Shares of the curvature at the origin. From ten times as much few supports differ from the marginal one, from a tenth
 # of the last little changes; a ladder with three times as many rungs costs twice as much and is seldom better.
@@ -30,8 +32,9 @@ def exchange(run: Run, iterate: Callable[[Run], Any] | None) -> None:
     problem, deadline = run.problem, run.started - run.elapsed_before + run.limit
     search = SwapSearch(run.risk, problem.gamma, problem.k, problem.kept, run.units, deadline)
     run.best = search.improve(run.best)
-    if search.helped and iterate is not None and run.method.step == "pursuit":
-        _keep_better(run, _from_damped(run, search, iterate))
+    if search.helped and iterate is not None and run.method.step == "pursuit" and run.method.oracle.exact:
+        with suppress(EmptySlice):  # of a support that was tried for its entries alone; there is an answer already
+            _keep_better(run, _from_damped(run, search, iterate))
     for number in range(run.method.n_starts - 1):
         search.cut = search.cut or run.seconds > run.limit
         if search.cut:
@@ -52,17 +55,16 @@ def _from_damped(run: Run, search: SwapSearch, iterate: Callable[[Run], Any]) ->
     Damping makes nearly equal columns share their weight and keeps a saturated loss from going flat, so slopes tell
     more. It is in proportion to the curvature of each coordinate, so units do not matter.
     """
-    model = run.risk.curvature(run.risk.at(run.risk.zero))
-    size = np.zeros(1) if model is None else model.diagonal
+    model = search.model or run.risk.curvature(run.risk.at(run.risk.zero))
+    if model is None:
+        return None
+    spent, size = model.spent, np.maximum(model.diagonal, 0.0)
+    search.n_products += model.spent - spent
     if not (np.isfinite(size).all() and size.any()):
         return None
     known, x = np.flatnonzero(to_host(run.best.w)), None
-    shared = search.model if model.exact else None
     for share in _LADDER:
-        search.cut = search.cut or run.seconds > run.limit
-        if search.cut:
-            return None
-        damped = dataclasses.replace(run.problem, risk=Damped(run.risk, share * size, shared))
+        damped = dataclasses.replace(run.problem, risk=Damped(run.risk, share * size, search.model))
         rung = Run(damped, dataclasses.replace(run.method, n_starts=1), x, run.entropy, np.inf, every=1)
         rung.limit = run.limit - run.seconds
         with rung:
@@ -72,7 +74,7 @@ def _from_damped(run: Run, search: SwapSearch, iterate: Callable[[Run], Any]) ->
         for count in ("n_gradients", "n_values", "n_thresholds", "n_monitor"):
             setattr(run.counts, count, getattr(run.counts, count) + getattr(rung.counts, count))
         search.n_products += climb.n_products
-        support = np.flatnonzero(to_host(x))
-        if np.array_equal(support, known):
+        search.cut = search.cut or climb.cut or run.seconds > run.limit
+        if search.cut or np.array_equal(np.flatnonzero(to_host(x)), known):
             return None
-    return search.improve(refit(run.risk, run.problem.gamma, np.union1d(support, run.problem.kept), x, run.units))
+    return search.improve(run.risk.at(x))

@@ -7,7 +7,6 @@ import time
 import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,54 +14,20 @@ import numpy as np
 
 from ._arrays import Array, finfo_eps, index_like, like, norm, to_host
 from ._checkpoint import Journal, load, save
-from ._validation import check_indices
+from ._problem import Problem
 from .finish import Units, refit
 from .methods import Method
 from .oracles import Gradients, MiniBatch, VarianceReduced, ZerothOrder
 from .projections import NotFinite, Projector, projector
 from .result import Counts, History, Result, Status
-from .risks._intercept import ExplicitIntercept
 from .risks._linear import LinearModel
-from .risks.base import Point, Risk
+from .risks.base import Point
 from .risks.blackbox import BlackBox, Session
-from .sets import ConstraintSet, Everywhere, GroupWise
-from .sets._rescale import natural_scales
-from .sets.base import default_tolerance
+from .sets import ConstraintSet, Everywhere
 from .steps import Step, bind_step
 
 _SECONDS_BETWEEN_CHECKPOINTS = 1.0
 _POINT_FACTS = ("_value", "booked", "valued_at", "visits")
-
-
-@dataclass
-class Problem:
-    """What was asked: min R(w) subject to ||w||_0 <= k, w in Γ, with some coordinates always kept."""
-
-    risk: Risk
-    k: int
-    gamma: ConstraintSet
-    kept: np.ndarray
-
-    def with_explicit_intercept(self) -> Problem:
-        """The same problem with the intercept as last coordinates: free, always kept, beyond k."""
-        assert isinstance(self.risk, LinearModel)
-        lifted = ExplicitIntercept(self.risk)
-        d, b = self.risk.n_features, np.arange(self.risk.n_features, lifted.n_features)
-        gamma = GroupWise({0: self.gamma}, {0: range(d)})
-        return Problem(lifted, self.k + b.size, gamma, np.concatenate([self.kept, b]))
-
-    def natural_units(self) -> Units | None:
-        """Units in which coordinates can be compared, and Γ in them.
-
-        Those in which Γ is plain, if it has such; otherwise those of the data's columns. None: as they are.
-        """
-        units = natural_scales(self.gamma, self.risk.n_features)
-        if units is None:
-            units = self.risk.column_scales()
-        if units is None or (units == 1).all():
-            return None
-        gamma = self.gamma.rescaled(units)
-        return None if gamma is None else Units(units, gamma)
 
 
 class Run:
@@ -181,8 +146,8 @@ class Run:
         """The start with the best values on its support: the first step may not leave it for less."""
         support = np.union1d(np.flatnonzero(to_host(start.w)), self.problem.kept).astype(np.intp)
         point = refit(self.risk, self.problem.gamma, support, start.w, self.units)
-        point.visits = 1
-        return min(start, point, key=lambda p: p.value)
+        point.visits = int(support.size == self.problem.k)  # with free places the first step has to look around
+        return min(start, point, key=self.counts.base_value)
 
     def _lift(self, x: Array) -> Array:
         if not self.lifted:
@@ -414,32 +379,3 @@ def _first_that_fits(gamma: ConstraintSet) -> str:
     if gamma.has_sparse_maximum():
         return "euclidean"
     return "two-step" if gamma.preserves_support else "restricted"
-
-
-def verify(result: Result) -> None:
-    """The promise of every return: at most k nonzeros, inside Γ."""
-    if result.support.size > result.k or not result.violation <= default_tolerance(result.x):
-        raise RuntimeError(
-            f"the answer breaks its promise: {result.support.size} nonzeros for k={result.k}, violation "
-            f"{result.violation:.2g} of {result.constraint!r}. If the set is your own, ellzero.testing.check_set "
-            "looks for the reason; otherwise please report this"
-        )
-
-
-def make_problem(risk: Risk, k: int, constraint: ConstraintSet, keep: Any) -> Problem:
-    """The problem, with Γ for the whole of w."""
-    if not isinstance(constraint, ConstraintSet):
-        raise TypeError(
-            f"constraint must be a set such as ellzero.sets.L1Ball(1.0) (or None for no constraint), got {constraint!r}"
-        )
-    gamma = for_every_output(constraint, risk)
-    kept = np.union1d(check_indices(keep, risk.n_features, "keep"), gamma.forced).astype(np.intp)
-    return Problem(risk, k, gamma, kept)
-
-
-def for_every_output(constraint: ConstraintSet, risk: Risk) -> ConstraintSet:
-    """Γ for the whole of w: one made for the features of a risk with several outputs holds for each."""
-    size = constraint.n_features
-    if size is not None and size < risk.n_features == size * risk.n_outputs:
-        return GroupWise(constraint, groups=np.repeat(np.arange(risk.n_outputs), size))
-    return constraint

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from ._arrays import norm
-from .sets import ConstraintSet, Everywhere, NonNegative
+from .sets import ConstraintSet, EmptySlice, Everywhere, NonNegative
 from .sets._slices import Polyhedron, polyhedron, restrict
 
 _FIRST_GUESS = 8  # steps after which the tight constraints are first taken for known
@@ -35,7 +35,10 @@ def minimise_quadratic(
 
 def _corner(gamma: ConstraintSet, support: np.ndarray) -> Polyhedron | None:
     """The slice of Γ by bounds and caps, where it can be written so."""
-    part = restrict(gamma, support)
+    try:
+        part = restrict(gamma, support)
+    except EmptySlice:  # only this description fails: there is a projection onto the slice
+        return None
     return None if part is None else polyhedron(part, support.size)
 
 

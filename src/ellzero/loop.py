@@ -12,9 +12,10 @@ import numpy as np
 
 from ._arrays import norm
 from ._ending import exchange
+from ._problem import make_problem, verify
 from ._progress import Printer
 from ._proof import Proof
-from ._run import Run, make_problem, verify
+from ._run import Run
 from ._validation import check_count, check_k, check_nonnegative, check_number, check_positive
 from .methods import Method, preset
 from .projections import NotFinite
@@ -60,7 +61,8 @@ def minimize(
         A preset's name, or ``ez.preset(name, ...)``, or a `Method` of your own; or "exact": branch and bound from the
         answer of "auto", until that or a better one is proved optimal.
     x0 : array, optional
-        Where to start; projected, with a warning, if it is infeasible. The origin by default.
+        Where to start; projected, with a warning, if it is infeasible. The origin by default. "auto" begins with the
+        best values on the support of x0.
     keep : indices or mask, optional
         Coordinates that are always in the support; they count in k.
     max_iter : int

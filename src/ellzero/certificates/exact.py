@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .._arrays import to_host
+from .._problem import verify
 from .._validation import check_nonnegative, check_positive
 from ..result import Result, Status
 from ..risks.base import Risk
@@ -31,7 +32,6 @@ def solve_exactly(
     **options: Any,
 ) -> Result:
     """min R(w) subject to ||w||_0 <= k, w in Γ, with a proof; see `ellzero.minimize`."""
-    from .._run import verify
     from ..loop import minimize
 
     started = time.perf_counter()

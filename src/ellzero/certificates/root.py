@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .._arrays import finfo_eps, to_host
+from .._problem import make_problem
 from ..finish import refit
 from ..result import Result
 from ..risks import BlackBox, Risk
@@ -41,8 +42,6 @@ class Root:
     """The problem of a result, its relaxation, and what that proves before any branching."""
 
     def __init__(self, risk: Risk, result: Result, deadline: float) -> None:
-        from .._run import make_problem
-
         self.risk, self.result, self.deadline = risk, result, deadline
         self.problem = make_problem(risk, result.k, result.constraint, result.keep)
         self.k, self.d = result.k, risk.n_features

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.sparse import diags_array
 
 from .._arrays import like, to_host
-from .._run import verify
+from .._problem import verify
 from ..methods import Auto, Method, preset
 from ..path import minimize_path
 from ..result import Result

@@ -26,7 +26,16 @@ class Damped(Risk):
         self.risk, self.damping, self.model = risk, damping, model
         self._damping = like(damping, risk.zero)
         self.n_features, self.n_terms, self.n_outputs = risk.n_features, risk.n_terms, risk.n_outputs
-        self.convex, self.lower_bound = risk.convex, risk.lower_bound
+
+    @property
+    def convex(self) -> bool:  # type: ignore[override]
+        """Whether R is known to be convex."""
+        return self.risk.convex
+
+    @property
+    def lower_bound(self) -> float:  # type: ignore[override]
+        """That of R."""
+        return self.risk.lower_bound
 
     def _forward(self, w: Array, support: Array | None) -> Point:
         return self.risk.at(w, support)

@@ -11,7 +11,7 @@ from .._arrays import Array, finfo_eps, to_host
 from .._directions import Directions
 from .._validation import check_indices
 from ._class_curvature import ClassCurvature
-from ._design import Design
+from ._design import Dense, Design
 from ._linear import LinearModel, check_labels
 from .base import Point, Restricted, Risk
 
@@ -108,8 +108,10 @@ class Multinomial(LinearModel):
         for start in range(0, len(points), together):
             some = slice(start, start + together)
             coefficients = points[some].reshape(-1, p)  # class after class, point after point
-            # the product in this order, so that predictions of one point lie together without another copy
-            z = np.ascontiguousarray(self.design.T.adjoint(coefficients.T).T).reshape(-1, c, n)
+            # in memory the product in this order, so that the predictions of a point lie together without a copy
+            in_memory = type(self.design) is Dense
+            z = self.design.T.adjoint(coefficients.T) if in_memory else self.design.forward(coefficients.T)
+            z = np.ascontiguousarray(z.T).reshape(-1, c, n)
             values[some] -= np.tensordot(z, label, axes=2)
             top = z.max(axis=1)
             z -= top[:, None, :]

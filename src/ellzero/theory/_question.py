@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from .._arrays import norm
-from .._run import for_every_output
+from .._problem import for_every_output
 from .._validation import check_nonnegative, check_number, check_positive
 from ..risks import BlackBox, Risk
 from ..risks.base import Constant, Point
