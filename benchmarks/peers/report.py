@@ -285,7 +285,9 @@ def panel(ax, name, rows):
         ax.spines[side].set_visible(False)
     ax.set_title(name, loc="left", fontsize=11, fontweight="bold")
     title = next(d.title for d in DATASETS if d.name == name)
-    ax.set_title(title.split(";")[0], loc="right", fontsize=7.5, color="#555555")
+    short = title.split(";")[0]
+    short = short if len(short) < 66 else short.rpartition(", ")[0]  # the name of the panel is on its left
+    ax.set_title(short, loc="right", fontsize=7.5, color="#555555")
 
 
 def place_labels(ax):
