@@ -113,6 +113,7 @@ _EXTRAS = {
     "cli": ["click", "rich"],
     "torch": ["torch"],
     "jax": ["jax"],
+    "download": ["pooch"],
     "dask": ["dask", "distributed"],
 }
 
