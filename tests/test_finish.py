@@ -280,6 +280,7 @@ class TestSwaps:
 
         ez.minimize(risk, 8, callback=stop)
         ez.minimize(risk, 8, max_iter=1)
+        ez.minimize(risk, 8, x0=np.zeros(80))
         assert asked == [1]
 
     @pytest.mark.parametrize("name", risks(0))

@@ -26,8 +26,8 @@ def exchange(run: Run, iterate: Callable[[Run], Any] | None) -> None:
     """Improve the best point of a run by exchanges; further starts where they are asked for or likely to help.
 
     An answer that the exchanges had to mend belongs to a problem in which single exchanges get stuck, too. There the
-    answer of the damped problem is followed as the damping goes; with `iterate` None, for runs that were told to stop,
-    it is not.
+    answer of the damped problem is followed as the damping goes; with `iterate` None, for runs that were told to stop
+    or where to start, it is not.
     """
     problem, deadline = run.problem, run.started - run.elapsed_before + run.limit
     search = SwapSearch(run.risk, problem.gamma, problem.k, problem.kept, run.units, deadline)

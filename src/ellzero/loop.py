@@ -62,7 +62,7 @@ def minimize(
         answer of "auto", until that or a better one is proved optimal.
     x0 : array, optional
         Where to start; projected, with a warning, if it is infeasible. The origin by default. "auto" begins with the
-        best values on the support of x0.
+        best values on the support of x0, and leaves out its second way to an answer (see `methods.Auto`).
     keep : indices or mask, optional
         Coordinates that are always in the support; they count in k.
     max_iter : int
@@ -140,8 +140,9 @@ def minimize(
             look = run.every != 1 and status not in (Status.DIVERGED, Status.FAILED)
             run.choose_best(look)
             if run.method.finish == "swap" and status is not Status.TARGET_GAP:
-                ended = status in (Status.SETTLED, Status.CONVERGED, Status.STATIONARY)
-                exchange(run, partial(_iterate, max_iter=last, tol=tol) if ended else None)
+                # who gives a start wants the answer near it, and a path has found its way there by smaller k
+                further = x0 is None and status in (Status.SETTLED, Status.CONVERGED, Status.STATIONARY)
+                exchange(run, partial(_iterate, max_iter=last, tol=tol) if further else None)
         except BlackBoxError:
             if risk.on_failure == "raise":  # type: ignore[attr-defined]
                 raise
