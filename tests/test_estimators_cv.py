@@ -34,9 +34,12 @@ def classes():
     return X, (scores + rng.gumbel(size=scores.shape)).argmax(axis=1)
 
 
-def test_scores_are_those_of_single_fits():
-    """Where a search does not get stuck, a path finds what fits of single k find."""
-    problem = ez.datasets.make_regression(80, 30, 4, snr=20.0, rng=0)
+def test_scores_are_those_of_single_fits(problem, monkeypatch):
+    """Along the path nothing is found that fits of single k would not find, and the other way round.
+
+    But for the damped starts, which only cold starts have.
+    """
+    monkeypatch.setattr("ellzero._ending._from_damped", lambda *_: None)
     X, y = problem.X, problem.y
     folds = KFold(4)
     model = ez.SparseRegressorCV(ks=[1, 3, 4, 6], ridge=[0.0, 0.5], cv=folds).fit(X, y)
@@ -54,6 +57,19 @@ def test_scores_are_those_of_single_fits():
     np.testing.assert_allclose(model.coef_, refitted.coef_, rtol=1e-8, atol=1e-12)
     assert [res.k for res in model.path_] == [k for k in (1, 3, 4, 6) if k <= model.k_]
     assert model.result_ is model.path_[-1]
+
+
+def test_the_answer_is_no_worse_than_a_single_fit():
+    """On problems where searches get stuck; in some of them the path alone would be worse."""
+    lagging = 0
+    for seed in range(6):
+        problem = ez.datasets.make_regression(60, 80, 8, correlation=0.95, snr=2.0, rng=seed)
+        model = ez.SparseRegressorCV(ks=[2, 8], ridge=0.0, cv=3).fit(problem.X, problem.y)
+        single = ez.SparseRegressor(k=model.k_, ridge=0.0).fit(problem.X, problem.y)
+        assert model.result_.fun <= single.result_.fun * (1 + 1e-12) and model.result_ is model.path_[-1]
+        risk = ez.risks.LeastSquares(problem.X, problem.y, fit_intercept=True)
+        lagging += ez.minimize_path(risk, [2, 8])[8].fun > ez.minimize(risk, 8).fun * (1 + 1e-9)
+    assert lagging > 0
 
 
 def test_one_standard_error(problem):

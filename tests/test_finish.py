@@ -116,6 +116,8 @@ class TestRefit:
     def test_a_wrong_face_is_refused(self):
         faces, G, b = polyhedron(S.L1Ball(1.0), 2), np.eye(2), np.array([2.0, 1.5])
         np.testing.assert_allclose(_on_face(G, b, faces, np.array([0.6, 0.4])), [0.75, 0.25])
+        np.testing.assert_allclose(_on_face(G, b * [1, -1], faces, np.array([0.6, -0.4])), [0.75, -0.25])
+        assert _on_face(G, 0.1 * b, faces, np.array([0.6, 0.4])) is None  # the cap would push outwards
         for u in (
             [1.0, 0.0],
             [0.0, 1.0],

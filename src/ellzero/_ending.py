@@ -17,8 +17,8 @@ from .risks._damped import Damped
 from .risks.base import Point
 from .sets import EmptySlice
 
-# Shares of the curvature at the origin. From ten times as much few supports differ from the marginal one, from a tenth
-# of the last little changes; a ladder with three times as many rungs costs twice as much and is seldom better.
+# Shares of the curvature at the origin. Measured on riboflavin, basehock, S&P 500, P1b and 24 correlated designs:
+# beginning at 1 is no better, and nine rungs down to 1e-5 gain 1% on basehock for 1.7 times the time.
 _LADDER = (0.1, 0.03, 0.01, 0.001, 0.0001)
 
 
@@ -65,7 +65,7 @@ def _from_damped(run: Run, search: SwapSearch, iterate: Callable[[Run], Any]) ->
     known, x = np.flatnonzero(to_host(run.best.w)), None
     for share in _LADDER:
         damped = dataclasses.replace(run.problem, risk=Damped(run.risk, share * size, search.model))
-        rung = Run(damped, dataclasses.replace(run.method, n_starts=1), x, run.entropy, np.inf, every=1)
+        rung = Run(damped, run.method, x, run.entropy, np.inf, every=1)
         rung.limit = run.limit - run.seconds
         with rung:
             iterate(rung)

@@ -30,10 +30,10 @@ def minimise_quadratic(
     if isinstance(gamma, NonNegative) and (found := _non_negative(G, b, free)) is not None:
         return found
     L = float(np.linalg.eigvalsh(G)[-1])
-    return _fista(G, b, 1 / L, project, start, partial(_corner, gamma, support)) if L > 0 else project(start)
+    return _fista(G, b, 1 / L, project, start, partial(_slice_faces, gamma, support)) if L > 0 else project(start)
 
 
-def _corner(gamma: ConstraintSet, support: np.ndarray) -> Polyhedron | None:
+def _slice_faces(gamma: ConstraintSet, support: np.ndarray) -> Polyhedron | None:
     """The slice of Γ by bounds and caps, where it can be written so."""
     try:
         part = restrict(gamma, support)
@@ -72,7 +72,7 @@ def _fista(
     They soon tell which bounds and caps are tight. Then one linear system gives the answer: tried now and again.
     """
     u = y = project(start)
-    t, described, faces = 1.0, False, None
+    t, faces = 1.0, None
     for count in range(1, 5001):
         following = project(y - size * (G @ y - b))
         moved = following - u
@@ -82,13 +82,12 @@ def _fista(
             moved = following - u
         if norm(moved) <= 1e-13 * norm(following) and norm(y - u) <= 1e-10 * norm(following):
             return following
-        if count >= _FIRST_GUESS and count & (count - 1) == 0:
-            if not described:
-                described, faces = True, describe()
-            if faces is not None and (answer := _on_face(G, b, faces, following)) is not None:
-                inside = project(answer)
-                if norm(inside - answer) <= 1e-12 * norm(answer):
-                    return inside
+        if count == _FIRST_GUESS:
+            faces = describe()
+        if faces is not None and count & (count - 1) == 0:  # after 8, 16, 32, ... steps
+            answer = _on_face(G, b, faces, following)
+            if answer is not None and norm((inside := project(answer)) - answer) <= 1e-12 * norm(answer):
+                return inside
         t_next = 0.5 * (1 + math.sqrt(1 + 4 * t * t))
         y, u, t = following + (t - 1) / t_next * moved, following, t_next
     return u

@@ -81,6 +81,8 @@ class ChosenByCrossValidation(SparseLinearModel):
         k, ridge = self._choose(ks, ridges, scores)
         risk = self._risk(maker, *data, ridge)
         self.path_ = self._answers(risk, [level for level in ks if level <= k], question)
+        if self.method == "auto":  # a cold start may see further: the answer is no worse than a fit of this k alone
+            self.path_[-1] = min(self.path_[-1], *self._answers(risk, [k], question), key=lambda res: res.fun)
         self._keep_answer(risk, self.path_[-1], question, (X, y, sample_weight))
         return self
 
