@@ -6,6 +6,7 @@ import math
 import time
 from typing import TYPE_CHECKING, Any
 
+from ._arrays import to_host
 from .result import Result, Status
 
 if TYPE_CHECKING:
@@ -51,5 +52,6 @@ class Proof:
         if self.search is None:
             return no_certificate(self.root, self.started)
         if result.fun < self.search.value:
-            self.search.value, self.search.best = result.fun, self.root.local(result.x)
+            value, error = self.root.measured(to_host(result.x).astype(float))
+            self.search.low, self.search.value, self.search.best = value - error, value + error, None
         return conclude(self.root, self.search, CertificateStatus.BOUND, self.started)

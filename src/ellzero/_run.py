@@ -233,7 +233,7 @@ class Run:
             k=self.asked.k,
             constraint=gamma,
             support=np.flatnonzero(to_host(x)),
-            fun=self._value(point, x),
+            fun=self._value(point, x, final),
             nit=self.nit,
             status=status,
             message=status.value,
@@ -253,7 +253,12 @@ class Run:
             keep=self.asked.kept,
         )
 
-    def _value(self, point: Point, x: Array) -> float:
+    def _value(self, point: Point, x: Array, final: bool) -> float:
+        if final:  # terms may cancel, and everything that is said of the answer rests on this number
+            w = to_host(x).astype(float)
+            here = self.asked.risk.measured(w, np.flatnonzero(w), closely=False)
+            if here is not None and math.isfinite(here.value):
+                return here.value
         if self.lifted:
             return self.asked.risk.at(x).value
         if not point.evaluated and isinstance(self.risk, BlackBox):

@@ -15,7 +15,6 @@ import numpy as np
 from .._arrays import to_host
 from ..risks import LeastSquares, Quadratic, Risk
 from ..risks._design import Dense, Sparse, in_double, row_blocks
-from ..risks._linear import LinearModel
 
 EPS = float(np.finfo(np.float64).eps)
 #: up to this many coordinates the whole matrix is formed; its eigenvalues then take about a second
@@ -64,7 +63,7 @@ class QuadraticForm:
         if not isinstance(risk, LeastSquares) or not risk.design.explicit or risk.n_terms * d * d > _AFFORDABLE:
             return None
         n = risk.n_terms
-        share = shares(risk)
+        share = risk.double_share
         gram, mean = risk.design.moments(share)
         squares = np.diag(gram).copy()
         y = to_host(risk.y).astype(np.float64)
@@ -98,12 +97,6 @@ class QuadraticForm:
         return part
 
 
-def shares(risk: LinearModel) -> np.ndarray:
-    """ω_i / Σω for every row, on the host and in double precision."""
-    share = to_host(risk.share) if np.ndim(risk.share) else risk.share
-    return np.broadcast_to(np.asarray(share, dtype=np.float64), risk.n_terms)
-
-
 def is_positive(form: QuadraticForm, delta: np.ndarray) -> bool:
     """Whether Q - diag(δ) is positive semidefinite, proved by a Cholesky factor of a slightly smaller matrix.
 
@@ -112,12 +105,23 @@ def is_positive(form: QuadraticForm, delta: np.ndarray) -> bool:
     """
     d = delta.size
     A = form.Q.copy()
-    A[np.diag_indices(d)] -= delta + 2 * d * (d + 8) * EPS * (np.abs(np.diag(form.Q)) + delta)
+    A[np.diag_indices(d)] -= delta + 2 * d * (d + 8) * EPS * (np.abs(np.diag(form.Q)) + np.abs(delta))
     try:
         np.linalg.cholesky(A)
     except np.linalg.LinAlgError:
         return False
     return True
+
+
+def lack_of_convexity(form: QuadraticForm, k: int) -> float:
+    """A number t with Q + t·I positive semidefinite, next to 0 for a matrix that is so up to rounding; inf if none is."""
+    largest = float(np.max(np.diag(form.Q), initial=0.0))
+    d = form.b.size
+    for times in (1.0, 8.0, 64.0):
+        t = times * (4 * min(k, d) * form.rounding + 4 * d * (d + 8) * EPS) * largest
+        if is_positive(form, np.full(d, -t)):
+            return t
+    return math.inf
 
 
 def smallest_eigenvalue(form: QuadraticForm, scaled: bool) -> np.ndarray:

@@ -18,8 +18,11 @@ import numpy as np
 
 from .._arrays import finfo_eps, to_host
 from ..risks import Risk
+from ..risks._accuracy import on_host
 from ..risks._linear import LinearModel
-from ._form import EPS, QuadraticForm, shares
+from ._form import EPS, QuadraticForm, lack_of_convexity
+
+_SMALL = 10**7  # entries of X that are copied to the host in double precision
 
 
 @dataclass
@@ -37,6 +40,8 @@ class SmoothPart(ABC):
 
     mu: float
     d: int
+    #: f + (lack/2)||·||² is convex for certain
+    lack: float = 0.0
     #: whether `curvature` is exact, so that one quadratic problem gives the best weights
     exact = False
 
@@ -64,6 +69,7 @@ class FormPart(SmoothPart):
 
     def __init__(self, form: QuadraticForm, k: int, mu: float) -> None:
         self.form, self.k, self.mu, self.d = form, k, mu, form.b.size
+        self.lack = 0.0 if mu > 0 else lack_of_convexity(form, k)
 
     def image(self, w: np.ndarray) -> np.ndarray:
         active = np.flatnonzero(w)
@@ -86,16 +92,20 @@ class FormPart(SmoothPart):
 
 
 class ModelPart(SmoothPart):
-    """The loss of a linear model; μ = ridge. Any predictions give a valid bound, so only their use is rounded.
+    """The loss of a linear model; μ = ridge. Any predictions z give a valid bound, so only their use is rounded.
 
-    With an intercept, the slopes a = ∇F add up to zero at the best one, which therefore drops out of <a, Aw>.
+    F(Xw + b) >= F(z) + <a, Xw + b - z>, a = ∇F(z). With an intercept, z holds one that is the best up to rounding, so
+    that a adds up to σ, next to 0, and bσ is left over: the intercept that is best for w is at most c + factor·max|Xw|
+    (`LinearModel._intercept_extent`), which adds |σ|c to the slack and |σ|·factor·max||x_i|| to the error of the gradient.
     """
 
     def __init__(self, risk: LinearModel) -> None:
+        if risk.design.explicit and risk.n_terms * risk.design.shape[1] <= _SMALL:
+            risk = on_host(risk, np.arange(risk.design.shape[1]))
         self.risk, self.mu, self.d = risk, risk.ridge, risk.n_features
         design = risk.design
         self.eps = max(EPS, finfo_eps(design.reference))
-        share = shares(risk)
+        share = risk.double_share
         self.share = share[:, None] if risk.n_outputs > 1 else share
         self.y = np.abs(to_host(risk.y).astype(float))
         # ||X||_F bounds the error of a whole product with Xᵀ; operators are asked for nothing they cannot give
@@ -121,9 +131,6 @@ class ModelPart(SmoothPart):
         risk, z = self.risk, self._shaped(image)
         slopes = risk._share * risk._slope(z, risk.y)
         a, prediction = to_host(slopes).astype(float), to_host(z).astype(float)
-        if risk.fit_intercept:
-            a = a - self.share * (a.sum(axis=0) / self.share.sum())  # exactly the best intercept's, up to rounding
-            slopes = risk.design.asarray(a)
         f = risk._mean_loss(z)
         inner = float(np.sum(a * prediction))
         gradient = to_host(risk._collect(risk.design, slopes)).astype(float)
@@ -131,6 +138,10 @@ class ModelPart(SmoothPart):
         magnitude = np.abs(a) + 2 * self.share * (np.abs(prediction) + self.y)
         slack = unit * (abs(f) + float(np.sum(magnitude * (np.abs(prediction) + self.y))))
         error = unit * self.size * float(np.linalg.norm(magnitude))
+        if risk.fit_intercept:
+            left = float(np.sum(np.abs(a.sum(axis=0)))) + unit * float(np.sum(magnitude))
+            constant, factor = risk._intercept_extent()
+            slack, error = slack + left * constant, error + left * factor * self.size
         return Look(f, f - inner - slack, -gradient, error)
 
     def curvature(self, one: int, atoms: np.ndarray, images: np.ndarray) -> np.ndarray:

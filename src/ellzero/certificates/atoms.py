@@ -121,11 +121,12 @@ class Atoms:
             look = part.look(v, image)
             self.n_products += 1
             value, new = self.maximum(look.z, look.error, kept, out)
-            bound = look.value - value
+            base = look.value - (0.5 * part.lack * (self.reach + float(np.linalg.norm(v))) ** 2 if part.lack else 0.0)
+            bound = base - value
             if bound > best.bound:
                 inside = (atoms != 0).T @ weights
                 inside[kept] = 1.0
-                best = Relaxed(bound, v, inside, None, dual=(look.value, look.z, look.error))
+                best = Relaxed(bound, v, inside, None, dual=(base, look.z, look.error))
             level = look.f + float(weights @ h)
             rest = max(tol * max(abs(level), 1e-300), rough * (cutoff - level))
             if best.bound >= cutoff or level - best.bound <= rest:

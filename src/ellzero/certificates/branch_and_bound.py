@@ -15,7 +15,20 @@ from ..sets import EmptySlice
 from .atoms import Atoms
 from .perspective import Perspective, Relaxed
 
-Relaxation = Perspective | Atoms
+
+@dataclass
+class Whole:
+    """No relaxation: where nothing is left to choose, the bound on the one support says all."""
+
+    k: int
+
+    def solve(self, kept: np.ndarray, out: np.ndarray, warm: np.ndarray, *_: object, **__: object) -> Relaxed:
+        """Nothing; see `Supports.bound`."""
+        w = np.atleast_2d(warm)[0]
+        return Relaxed(-math.inf, w, np.ones(w.size), None, warm)
+
+
+Relaxation = Perspective | Atoms | Whole
 
 
 @dataclass(order=True)
@@ -45,6 +58,9 @@ class Supports(Protocol):
     def refit(self, support: np.ndarray) -> tuple[float, np.ndarray]:
         """The least R on a support, and where it is attained."""
 
+    def interval(self, w: np.ndarray) -> tuple[float, float]:
+        """Two numbers between which R(w) lies, whatever is rounded."""
+
     def bound(self, support: np.ndarray) -> float:
         """A lower bound of R on a support, next to the least value."""
 
@@ -57,8 +73,8 @@ class Search:
     relaxation : Perspective or Atoms
     kept : array of int
         Coordinates that are in from the start.
-    value : float
-        The best known value of R.
+    start : array
+        The best point known.
     supports : Supports
         What is known of single supports: the best point on one, and a bound of it.
     allowance : callable
@@ -72,14 +88,14 @@ class Search:
         relaxation: Relaxation,
         kept: np.ndarray,
         start: np.ndarray,
-        value: float,
         supports: Supports,
         allowance: Callable[[float], float],
         floor: float,
         deadline: float = math.inf,
     ) -> None:
         self.relaxation, self.supports, self.allowance = relaxation, supports, allowance
-        self.value, self.best = value, start
+        self.best: np.ndarray | None = None  # a better point than the start, once there is one
+        self.low, self.value = supports.interval(start)  # R at the best point known is between these
         self.started, self.deadline = time.perf_counter(), deadline
         self.nodes = 0
         self.history: list[Progress] = []
@@ -102,7 +118,7 @@ class Search:
     @property
     def bound(self) -> float:
         """What no feasible point goes below."""
-        return max(self.floor, min(self.closed, self.current, self.value, *(node.bound for node in self.heap[:1])))
+        return max(self.floor, min(self.closed, self.current, self.low, *(node.bound for node in self.heap[:1])))
 
     @property
     def done(self) -> bool:
@@ -188,7 +204,7 @@ class Search:
         relaxed, spare = node.relaxed, self.relaxation.k - node.kept.size
         free = ~node.out
         free[node.kept] = False
-        if spare <= 0 or not free.any():
+        if np.count_nonzero(free) <= max(spare, 0) or spare <= 0:
             return None
         share, size = relaxed.share, np.abs(relaxed.w)
         partly = free & (share > 1e-6) & (share < 1 - 1e-6)
@@ -234,8 +250,10 @@ class Search:
         except EmptySlice:
             return
         if value < self.value:
-            self.value, self.best = value, w
-            self.record()
+            low, value = self.supports.interval(w)
+            if value < self.value:
+                self.low, self.value, self.best = low, value, w
+                self.record()
 
 
 def screen(relaxed: Relaxed, kept: np.ndarray, out: np.ndarray, k: int, cutoff: float) -> tuple[np.ndarray, np.ndarray]:

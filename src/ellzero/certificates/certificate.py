@@ -107,7 +107,7 @@ class Certificate:
         }
         if self.advice:
             lines["to improve"] = self.advice
-        if self.fun < self.objective:
+        if f"{self.fun:.8g}" != f"{self.objective:.8g}":
             lines["better point"] = f"objective {self.fun:.8g} was met on the way (x, fun)"
         return "ellzero certificate\n" + "\n".join(f"  {name:<13}{text}" for name, text in lines.items())
 
@@ -189,6 +189,7 @@ def run(search: Search, callback: Callable[[Progress], Any] | None) -> Certifica
 def conclude(root: Root, search: Search, status: CertificateStatus, started: float) -> Certificate:
     """What the search has proved, as a certificate of the result."""
     bound, fun = search.bound, root.result.fun
+    x, best = root.best(search)
     gap = max(0.0, fun - bound)
     relative = gap / abs(fun) if fun else (0.0 if gap == 0 else math.inf)
     if gap <= 1.01 * root.allowance(None, fun):
@@ -212,8 +213,8 @@ def conclude(root: Root, search: Search, status: CertificateStatus, started: flo
         nodes=search.nodes,
         seconds=time.perf_counter() - started,
         history=search.history,
-        x=root.point(search),
-        fun=search.value,
+        x=x,
+        fun=min(best, fun),
     )
 
 
@@ -227,7 +228,7 @@ def no_certificate(root: Root, started: float) -> Certificate:
         lower_bound=bound,
         gap=gap,
         relative_gap=gap / abs(fun) if fun else math.inf,
-        explained_gap=gap / (root.at_zero - fun) if root.at_zero > fun else math.inf,
+        explained_gap=math.inf,
         proved_in=empty,
         proved_out=empty,
         status=CertificateStatus.NO_BOUND,

@@ -79,11 +79,11 @@ class _Watcher:
     def result(self, status: CertificateStatus, final: bool = False) -> Result:
         """The incumbent, with what is proved about it."""
         root, search = self.root, self.search
-        x = root.point(search)
+        x, fun = root.best(search)
         better = replace(
             self.first,
             x=x,
-            fun=min(self.first.fun, search.value),
+            fun=fun,
             support=np.flatnonzero(to_host(x)),
             violation=self.first.constraint.violation(x),
             method="exact",

@@ -98,7 +98,6 @@ class Perspective:
     def use(self, delta: np.ndarray) -> None:
         """Split off this diagonal from now on."""
         self.delta, self.root = delta, np.sqrt(delta)
-        self.worst = float(np.max(self.form.roots**2 / delta))
 
     def restrict(self, index: np.ndarray) -> Perspective:
         """The same on these coordinates alone: a principal part of a semidefinite matrix is semidefinite."""
@@ -121,9 +120,16 @@ class Perspective:
     def _bound(
         self, w: np.ndarray, multipliers: np.ndarray, z: np.ndarray, kept: np.ndarray, out: np.ndarray
     ) -> tuple[float, np.ndarray]:
-        """B less its rounding, and the gains."""
+        """B less its rounding, and the gains.
+
+        z_i and the price of i are known up to ε_i; gains are convex in z, so the larger one at the two ends bounds them.
+        """
         form, price = self.form, multipliers @ self.A
-        gains = self._gains(self._shrink(z, price))
+        size = math.sqrt(2 * form.energy) + float(form.roots @ np.abs(w))
+        error = form.rounding * size * form.roots
+        if self.h.size:  # the prices are sums, too
+            error = error + 4 * (self.h.size + 8) * EPS * (np.abs(multipliers) @ self.A)
+        gains = np.maximum(*(self._gains(self._shrink(z + sign * error, price)) for sign in (1.0, -1.0)))
         inside, size_inside = float(gains[kept].sum()), float(np.abs(gains[kept]).sum())
         gains[out], gains[kept] = -1.0, -1.0
         spare = self.k - kept.size
@@ -134,20 +140,13 @@ class Perspective:
             top = float(best[best > 0].sum())
         else:
             top = 0.0
-        # z is known up to ε_i = rounding·roots_i·size. With (1-τ)δ in place of δ the gains grow by at most 1/(1-τ),
-        # and τδ_i/2 w_i² - ε_i|w_i| >= -ε_i²/(2τδ_i): added up and minimised over τ.
-        size = math.sqrt(2 * form.energy) + float(form.roots @ np.abs(w))
-        if self.h.size:  # the prices are sums, too
-            size += (self.h.size + 8) * EPS / form.rounding * float(np.max(np.abs(price) / form.roots, initial=0.0))
-        error = form.rounding * size * math.sqrt(max(self.k, kept.size) * self.worst)
-        total = size_inside + top
         cross = float(w @ (form.b - z))
-        loss = 2 * error * math.sqrt(total) + 2 * error * error
-        if not self.unbounded and kept.size:  # intervals of kept coordinates need not contain 0
-            reach = np.maximum(np.abs(self.lower[kept]), np.abs(self.upper[kept]))
-            away = (self.lower[kept] > 0) | (self.upper[kept] < 0)
-            loss += form.rounding * size * float(form.roots[kept][away] @ reach[away])
-        loss += form.rounding * (abs(cross) + total + size * float(form.roots @ np.abs(w))) + 8 * EPS * abs(form.c)
+        loss = float(error @ np.abs(w)) + 8 * EPS * abs(form.c)
+        loss += (w.size + 16) * EPS * (float(np.abs(w) @ np.abs(form.b - z)) + 2 * (size_inside + top))
+        if not self.unbounded:  # where an interval does not contain 0, the terms of a gain may cancel
+            away = kept[(self.lower[kept] > 0) | (self.upper[kept] < 0)]
+            there = np.abs(np.clip(z[away] / self.delta[away], self.lower[away], self.upper[away]))
+            loss += 8 * EPS * float(there @ (np.abs(z[away]) + np.abs(price[away]) + self.delta[away] * there))
         paid = 0.0
         if self.h.size:
             paid = float(multipliers @ self.h)
@@ -185,9 +184,11 @@ class Perspective:
         rough : float
             Newton's method is not stopped early: its last steps are its best.
         """
-        start, multipliers = warm if isinstance(warm, tuple) else (warm, np.zeros(self.h.size))
+        start, multipliers = warm if isinstance(warm, tuple) else (warm, None)
         w = np.array(start, dtype=float)
         w[out] = 0.0
+        if multipliers is None:
+            multipliers = self._first_prices(w)
         spare = self.k - kept.size
         best = here = self._at(w, multipliers, kept, out)
         failures, metric = 0, 1.0
@@ -218,6 +219,18 @@ class Perspective:
                 best = top if top.bound > best.bound else best
         bound = -math.inf if math.isnan(best.bound) else best.bound
         return Relaxed(bound, best.w, self._share(best, kept), best.gains, (best.w, best.multipliers))
+
+    def _first_prices(self, w: np.ndarray) -> np.ndarray:
+        """Multipliers for which w, if it is the best on its support, solves the relaxation there: Qw + Aᵀλ∘sign = b."""
+        S = np.flatnonzero(w)
+        if not self.h.size or not S.size:
+            return np.zeros(self.h.size)
+        tight = np.flatnonzero(self.gamma.equal | (self.A[:, S] @ np.abs(w[S]) >= (1 - 1e-9) * self.h))
+        inside = S[(w[S] > self.lower[S]) & (w[S] < self.upper[S])]
+        slope = (self.form.b[inside] - self.form.Q[np.ix_(inside, S)] @ w[S]) * np.sign(w[inside])
+        multipliers = np.zeros(self.h.size)
+        multipliers[tight] = np.linalg.lstsq(self.A[np.ix_(tight, inside)].T, slope, rcond=None)[0]
+        return np.where(self.gamma.equal, multipliers, np.maximum(multipliers, 0.0))
 
     def _at(
         self, w: np.ndarray, multipliers: np.ndarray, kept: np.ndarray, out: np.ndarray, z: np.ndarray | None = None

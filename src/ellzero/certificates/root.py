@@ -4,38 +4,31 @@ from __future__ import annotations
 
 import math
 import time
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from .._arrays import finfo_eps, to_host
+from .._arrays import to_host
 from .._problem import make_problem
 from ..finish import refit
 from ..result import Result
 from ..risks import BlackBox, Risk
+from ..risks._accuracy import Measured, PlainMeasure
 from ..risks._linear import LinearModel
-from ..sets import ConstraintSet, EmptySlice, GroupWise, Intersection
+from ..sets import ConstraintSet, EmptySlice
 from ..sets._slices import Polyhedron, enclosing, polyhedron
 from ..theory.extents import largest_norm
-from ._form import QuadraticForm, improve_split, shares, smallest_eigenvalue
+from ._form import QuadraticForm, improve_split, smallest_eigenvalue
+from ._leaf import bound_on_support
 from ._parts import FormPart, ModelPart, PlainPart, SmoothPart
 from .atoms import Atoms
-from .branch_and_bound import Relaxation, Search, screen
+from .branch_and_bound import Relaxation, Search, Whole, screen
 from .perspective import Perspective
 
 
-def _projection_error(gamma: ConstraintSet) -> float:
-    """How accurate projections are, relative to what they project."""
-    match gamma:
-        case Intersection():
-            return max(gamma.tol, *(_projection_error(s) for s in gamma.sets))
-        case GroupWise():
-            return max([_projection_error(s) for s in gamma.sets if s is not None], default=1e-12)
-    return 1e-12
-
-
 _LARGEST_SPLIT = 300  # coordinates; a split takes some inverses of such a matrix
+_LARGEST_WHOLE = 2000  # coordinates of a support that is bounded by itself: eigenvalues of such a matrix
 
 
 class Root:
@@ -55,14 +48,24 @@ class Root:
         if isinstance(risk, BlackBox):
             self.refused = "a black box has no gradients, and without convexity no value bounds another"
             return
-        self._check()
         self.at_zero = risk.at(risk.zero).value
+        self.value, self.error = self.measured(self.x)
+        self._check()
         if not risk.convex:
             self.refused = "R is not known to be convex; if it is, say so (Smooth(..., convex=True))"
             return
+        self.floor = float(risk.lower_bound)
+        self.relaxation: Relaxation | None = None
+        if self.k >= self.d and self.d <= _LARGEST_WHOLE:  # nothing to relax: one convex problem
+            self.floor = max(self.floor, self.bound(np.arange(self.d)))
+            self.how = "the convex problem itself: its best point, and how little a projected step moves it"
+            if result.fun - self.floor <= self.allowance(None, result.fun):
+                self.relaxation = Whole(self.k)
+                return
         self.form = QuadraticForm.of(risk, self.k)
-        self._curvature = 0.0
         self.relaxation = self._choose()
+        if self.refused and self.k >= self.d and math.isfinite(self.floor):
+            self.relaxation, self.refused = Whole(self.k), ""
 
     def _choose(self) -> Relaxation | None:
         gamma, form = self.problem.gamma, self.form
@@ -71,10 +74,8 @@ class Root:
             candidates = [smallest_eigenvalue(form, scaled) for scaled in (True, False)]
             candidates = [delta for delta in candidates if (delta > 0).all()]
             if candidates:
-                self._curvature = float(max(delta.min() for delta in candidates))
                 return self._perspective(form, shape, candidates)
         part = self._part(form)
-        self._curvature = part.mu
         sets = [gamma] if gamma.has_sparse_maximum(part.mu) else enclosing(gamma, self.d)
         self.larger = sets != [gamma]
         return self._atoms(part, sets)
@@ -145,25 +146,40 @@ class Root:
                 f"result must be what ellzero.minimize returned for this risk: it has {self.x.size} coordinates, the "
                 f"risk {self.d}"
             )
-        value = self.risk.value(self.result.x)
-        if not abs(value - self.result.fun) <= 1e-9 * abs(value) + 100 * self._doubt(value):
+        value, fun = self.value, self.result.fun
+        if not abs(value - fun) <= 1e-9 * abs(value) + 1e-12 * abs(self.at_zero) + 2 * self.error:
             raise ValueError(
-                f"result must be what ellzero.minimize returned for this risk: its objective is {self.result.fun:.8g}, "
+                f"result must be what ellzero.minimize returned for this risk: its objective is {fun:.8g}, "
                 f"but R of its x is {value:.8g} here"
             )
+
+    def measured(self, x: np.ndarray) -> tuple[float, float]:
+        """R(x), and how far that may be off."""
+        here = self._measure(x, np.flatnonzero(x), closely=False)
+        return here.value, here.error
+
+    def _measure(self, x: np.ndarray, support: np.ndarray, *, closely: bool) -> Measured:
+        here = self.risk.measured(x, support, closely=closely)
+        if here is None or not math.isfinite(here.value):
+            point, nu = self.risk.at(self.risk.as_vector(x)), self.risk.strong_convexity
+            curved = max(0.0, nu.value) if nu.source != "estimate" and math.isfinite(nu.value) else 0.0
+            here = PlainMeasure(point.value, x, to_host(point.gradient).astype(float), support, curved)
+        return here
 
     def allowance(self, target: float | None, fun: float) -> float:
         """The gap that is left open: relative to R or, for a proof of optimality, to what x explains if less."""
         if target is not None:
             return target * abs(fun)
         explained = self.at_zero - fun
-        known = math.isfinite(explained) and explained > 0
-        return max(1e-6 * (min(abs(fun), explained) if known else abs(fun)), self._doubt(fun))
+        if not (math.isfinite(explained) and explained > 0):
+            return 1e-6 * abs(fun)
+        less, more = sorted((abs(fun), explained))
+        return max(1e-6 * less, 1e-12 * more)  # a perfect fit is one up to the rounding of x
 
     def search(self, target: float | None) -> Search:
         """The search, with its root relaxed, screened and shrunk."""
         assert self.relaxation is not None
-        floor = float(self.risk.lower_bound)
+        floor = self.floor
         self.target = target
 
         def begin() -> Search:
@@ -171,17 +187,13 @@ class Root:
             assert relaxation is not None
             kept = np.searchsorted(self.index, self.kept)
             allow = partial(self.allowance, target)
-            return Search(
-                relaxation, kept, self.x[self.index], self.result.fun, self, allow, floor, self.deadline
-            )  # fmt: skip
+            return Search(relaxation, kept, self.x[self.index], self, allow, floor, self.deadline)
 
         search = begin()
         while isinstance(self.relaxation, Perspective) and not search.done and time.perf_counter() < self.deadline:
             self._note(search)
             # what leaves the problem must be out of every point as good as the incumbent, not only of better ones
-            _, out = screen(
-                search.root, search.kept, search.heap[0].out, self.k, search.value + self._doubt(search.value)
-            )
+            _, out = screen(search.root, search.kept, search.heap[0].out, self.k, search.value)
             out &= ~np.isin(self.index, np.flatnonzero(self.x))  # the incumbent stays, as the start of everything
             if out.sum() >= 0.2 * self.index.size:
                 self.index = self.index[~out]
@@ -219,28 +231,9 @@ class Root:
 
     def _note(self, search: Search) -> None:
         """Keep what is proved about coordinates, in the user's numbering."""
-        inside, outside = self._decide(search, search.value + self._doubt(search.value))
+        inside, outside = self._decide(search, search.value)
         self.fixed_in = np.union1d(self.fixed_in, self.index[inside])
         self.fixed_out = np.union1d(self.fixed_out, self.index[outside])
-
-    @cached_property
-    def _scale(self) -> float:
-        """The size of the terms that R is computed from: R(0), or the mean square of uncentred targets."""
-        risk = self.risk
-        zero = risk.at(risk.zero).value
-        scale = abs(zero) if math.isfinite(zero) else abs(self.result.fun)
-        if isinstance(risk, LinearModel):
-            y = to_host(risk.y).astype(float).reshape(risk.n_terms, -1)
-            scale = max(scale, float(shares(risk) @ np.sum(y * y, axis=1)))
-        return scale
-
-    def _doubt(self, value: float) -> float:
-        """How far R, computed in the data's precision, may be from the true one."""
-        eps, size = finfo_eps(self.risk.zero), math.sqrt(self._scale)
-        return (
-            eps * ((self.risk.n_terms + 16) * abs(value) + 4 * (self.k + 8) * size * math.sqrt(abs(value)))
-            + ((self.k + 8) * eps * size) ** 2
-        )
 
     def _sharpen(self) -> None:
         """More can be split off a smaller matrix."""
@@ -257,37 +250,26 @@ class Root:
         point = refit(self.risk, self.problem.gamma, where, self.result.x)
         return point.value, to_host(point.w).astype(float)[self.index]
 
-    def bound(self, support: np.ndarray) -> float:
-        """A lower bound of R on a support, from how little a projected step from the best point moves.
+    def interval(self, w: np.ndarray) -> tuple[float, float]:
+        """Two numbers between which R lies at a point of the search."""
+        value, error = self.measured(self.whole(w))
+        return value - error, value + error
 
-        With p = Π(u - ηg), r = u - p and R strongly convex with μ: for every w of the slice <g, w - p> >=
-        <r, w - p>/η, hence R(w) >= R(u) - <g, r> + ||r||²/η - ||r||²/(2μη²). Where μ = 0, a bounded Γ takes its place.
-        """
-        where = self.index[support]
-        point = refit(self.risk, self.problem.gamma, where, self.result.x)
-        u, g = (to_host(a).astype(float)[where] for a in (point.w, point.gradient))
-        mu, value = self._curvature, point.value
-        reach = None if mu > 0 else largest_norm(self.problem.gamma, self.k, self.d)
-        slack = 1e-12 * (abs(value) + float(np.abs(g) @ np.abs(u))) + 4 * self._doubt(value)
-        error = 0.0  # of the gradient
-        if isinstance(self.relaxation, Atoms):
-            w = to_host(point.w).astype(float)
-            look = self.relaxation.part.look(w, self.relaxation.part.image(w))
-            slack, error = slack + look.f + float(look.z @ w) - look.value, look.error
-        length, steep = float(np.linalg.norm(u)), float(np.linalg.norm(g))
-        if steep == 0:
-            return value - slack
-        best, accuracy = -math.inf, _projection_error(self.problem.gamma)
-        for eta in min((length or 1.0) / steep, 1e100) * 4.0 ** np.arange(-8, 5):
-            p = to_host(self.problem.gamma.project(u - eta * g, where))
-            r = u - p
-            square = float(r @ r)
-            off = math.sqrt(square) + accuracy * float(np.linalg.norm(u - eta * g)) + eta * error
-            loss = off * off / (2 * mu * eta * eta) if mu > 0 else math.inf
-            if reach is not None:
-                loss = min(loss, off / eta * (reach + length))
-            best = max(best, value - float(g @ r) + square / eta - loss - slack)
-        return best
+    def bound(self, support: np.ndarray) -> float:
+        """A lower bound of R on a support, next to the least value: see `_leaf`."""
+        where, gamma = self.index[support], self.problem.gamma
+        point = refit(self.risk, gamma, where, self.result.x)
+        w = to_host(point.w).astype(float)
+        if self.result.fun < point.value and np.isin(np.flatnonzero(self.x), where).all():
+            w = self.x
+        here, x = self._measure(w, where, closely=True), w[where]
+        reach = largest_norm(gamma, self.k, self.d)
+        extent = math.inf if reach is None else reach + float(np.linalg.norm(x))
+
+        def project(v: np.ndarray) -> np.ndarray:
+            return to_host(gamma.project(v, where))
+
+        return bound_on_support(here, x, project, getattr(gamma, "accuracy", 1e-12), extent)
 
     def _decide(self, search: Search, value: float) -> tuple[np.ndarray, np.ndarray]:
         """Coordinates that are in, or out of, every support whose R is at most `value`, by the root's bound."""
@@ -307,7 +289,6 @@ class Root:
         base, z, error = root.dual
         free = np.setdiff1d(np.arange(d), search.kept)
         inside, outside = [], []
-        value += 1e-12 * abs(value)
         for i in free:  # h* anew, with i forced out or in
             if time.perf_counter() > self.deadline:
                 break
@@ -327,14 +308,15 @@ class Root:
         except EmptySlice:  # no member at all
             return -math.inf
 
-    def local(self, x: Any) -> np.ndarray:
-        """A point in the coordinates of the search."""
-        return to_host(x).astype(float)[self.index]
+    def whole(self, w: np.ndarray) -> np.ndarray:
+        """A point of the search in the user's coordinates."""
+        x = np.zeros(self.d)
+        x[self.index] = w
+        return x
 
-    def point(self, search: Search) -> Any:
-        """The best point known, in the user's coordinates."""
-        if search.value >= self.result.fun:
-            return self.result.x
-        w = np.zeros(self.d)
-        w[self.index] = search.best
-        return self.risk.as_vector(w)
+    def best(self, search: Search) -> tuple[Any, float]:
+        """The best point known, in the user's coordinates, and R there: the result, unless the search met a better."""
+        if search.best is None:
+            return self.result.x, self.result.fun
+        x = self.risk.as_vector(self.whole(search.best))
+        return x, self.measured(to_host(x).astype(float))[0]

@@ -13,6 +13,7 @@ import numpy as np
 from .._arrays import Array, finfo_eps, is_array, namespace, to_host
 from .._directions import Directions
 from .._validation import check_finite, check_indices, check_nonnegative, check_vector
+from ._accuracy import Measured, measure
 from ._as_design import as_design
 from ._curvature import LinearCurvature
 from ._design import Design, take
@@ -43,6 +44,8 @@ class LinearModel(Risk):
     lower_bound = 0.0
     #: the largest second derivative of the loss
     _curvature: float
+    #: whether the loss depends on z - y alone
+    _of_residual = False
 
     def __init__(self, X: Any, y: Any, ridge: float, sample_weight: Any, fit_intercept: bool) -> None:
         self.design = as_design(X)
@@ -50,8 +53,10 @@ class LinearModel(Risk):
         self.ridge = check_nonnegative(ridge, "ridge")
         self.fit_intercept = bool(fit_intercept)
         self.share: Array | float = 1.0 / self.n_terms
+        self._weights: np.ndarray | None = None  # the shares in double precision
         if sample_weight is not None:
-            self.share = self.design.asarray(self._check_weights(sample_weight))
+            self._weights = self._check_weights(sample_weight).astype(np.float64)
+            self.share = self.design.asarray(self._weights)
         self._share = self.share  # in a shape that multiplies predictions
         self.y = self.design.asarray(self._check_targets(y))
 
@@ -85,6 +90,20 @@ class LinearModel(Risk):
 
     def _bend(self, z: Array, y: Array) -> Array:
         raise NotImplementedError
+
+    def _prepare(self) -> None:
+        """What follows from targets and weights, computed when these are set."""
+
+    # What proofs need to know of the loss; all on the host.
+
+    def _loss_sizes(self, z: np.ndarray) -> np.ndarray:
+        """The sizes of the terms that each loss is summed from; its rounding error is a few units of them."""
+        sizes: np.ndarray = np.abs(self._loss(z)) + np.abs(self._slope(z, self.y)) * (np.abs(z) + np.abs(self.y))
+        return sizes
+
+    def _least_bend(self, z: np.ndarray, away: np.ndarray) -> np.ndarray:
+        """The least second derivative of each loss at predictions that are so far away at the most; 0 is always true."""
+        return np.zeros_like(z)
 
     # Predictions and their transpose; a model with several outputs reshapes w here.
 
@@ -169,6 +188,14 @@ class LinearModel(Risk):
         """Numbers below and above the best intercept, and a guess between them."""
         raise NotImplementedError
 
+    def _intercept_extent(self) -> tuple[float, float]:
+        """(c, f): no best intercept is larger than c + f·max|z|, whatever the predictions z without it.
+
+        This is so for losses whose minimum is where the prediction is the target: the best intercept lies between the
+        extremes of y - z.
+        """
+        return float(np.abs(to_host(self.y)).max()), 1.0
+
     def _mean(self, values: Array) -> float:
         return float(self._xp.sum(self.share * values))
 
@@ -228,6 +255,18 @@ class LinearModel(Risk):
         part.__dict__.pop("_column_squares", None)
         part.design = self.design.columns(columns)
         return part
+
+    @property
+    def double_share(self) -> np.ndarray:
+        """ω_i / Σω for every row, on the host and in double precision."""
+        if self._weights is None:
+            return np.full(self.n_terms, 1.0 / self.n_terms)
+        return self._weights
+
+    def measured(self, w: np.ndarray, support: np.ndarray, *, closely: bool = True) -> Measured | None:
+        return measure(self, w, support, closely=closely)
+
+    measured.__doc__ = Risk.measured.__doc__
 
     @property
     def zero(self) -> Array:

@@ -6,13 +6,16 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from .._arrays import Array, index_like, like, namespace, scatter, to_host
 from .._directions import Directions
 from .._validation import check_indices, check_vector
+
+if TYPE_CHECKING:
+    from ._accuracy import Measured
 
 
 @dataclass(frozen=True)
@@ -172,6 +175,13 @@ class Risk(ABC):
         """½∇²R at a point, known by its columns and its diagonal; None where these are not to be had."""
         return None
 
+    def measured(self, w: np.ndarray, support: np.ndarray, *, closely: bool = True) -> Measured | None:
+        """R at w, zero outside the support, with the sizes of its rounding errors; None where these are not known.
+
+        Closely: as accurately as possible, for a proof; otherwise as accurately as R itself needs.
+        """
+        return None
+
     def restrict(self, support: Any) -> Risk:
         """The risk of the coordinates in the support alone, all others zero: what a refit minimises."""
         return Restricted(self, check_indices(support, self.n_features, "support"))
@@ -266,6 +276,13 @@ class Restricted(Risk):
 
     def _gradient_of_rows(self, w: Array, rows: np.ndarray) -> Array:
         return self._pick(self.risk._gradient_of_rows(self._embed(w), rows))
+
+    def measured(self, w: np.ndarray, support: np.ndarray, *, closely: bool = True) -> Measured | None:
+        whole = np.zeros(self.risk.n_features)
+        whole[self.support] = w
+        return self.risk.measured(whole, self.support[support], closely=closely)
+
+    measured.__doc__ = Risk.measured.__doc__
 
     def curvature(self, point: Point) -> Any:
         """That of the whole risk, on the support."""

@@ -40,6 +40,7 @@ class LeastSquares(LinearModel):
     """
 
     _curvature = 2.0
+    _of_residual = True
 
     def __init__(
         self, X: Any, y: Any, ridge: float = 0.0, sample_weight: Any = None, fit_intercept: bool = False
@@ -48,6 +49,12 @@ class LeastSquares(LinearModel):
 
     def _loss(self, z: Array) -> Array:
         return (z - self.y) ** 2
+
+    def _loss_sizes(self, z: np.ndarray) -> np.ndarray:
+        return self._loss(z)  # type: ignore[no-any-return]
+
+    def _least_bend(self, z: np.ndarray, away: np.ndarray) -> np.ndarray:
+        return np.full_like(z, 2.0)
 
     def _slope(self, z: Array, y: Array) -> Array:
         return 2.0 * (z - y)
@@ -99,6 +106,7 @@ class Huber(LinearModel):
     """
 
     _curvature = 2.0
+    _of_residual = True
 
     def __init__(
         self,
@@ -117,6 +125,12 @@ class Huber(LinearModel):
         residual = z - self.y
         clipped = self._xp.clip(residual, -self.delta, self.delta)
         return clipped * (2.0 * residual - clipped)
+
+    def _loss_sizes(self, z: np.ndarray) -> np.ndarray:
+        return self._loss(z)  # type: ignore[no-any-return]
+
+    def _least_bend(self, z: np.ndarray, away: np.ndarray) -> np.ndarray:
+        return np.where(np.abs(z - self.y) + away < self.delta, 2.0, 0.0)
 
     def _slope(self, z: Array, y: Array) -> Array:
         return 2.0 * self._xp.clip(z - y, -self.delta, self.delta)
@@ -171,6 +185,9 @@ class Logistic(LinearModel):
         self, X: Any, y: Any, ridge: float = 0.0, sample_weight: Any = None, fit_intercept: bool = False
     ) -> None:
         super().__init__(X, y, ridge, sample_weight, fit_intercept)
+        self._prepare()
+
+    def _prepare(self) -> None:
         if self.fit_intercept:
             positive = self._mean(0.5 * (1.0 + self.y))
             negative = self._mean(0.5 * (1.0 - self.y))
@@ -197,6 +214,13 @@ class Logistic(LinearModel):
         size = self._xp.abs(margin)
         return 0.5 * (size - margin) + self._xp.log1p(self._xp.exp(-size))  # exp never overflows
 
+    def _loss_sizes(self, z: np.ndarray) -> np.ndarray:
+        return self._loss(z)  # type: ignore[no-any-return]
+
+    def _least_bend(self, z: np.ndarray, away: np.ndarray) -> np.ndarray:
+        with np.errstate(under="ignore"):
+            return np.exp(-np.abs(z) - away) / 4  # exp(-|z|)/4 <= σ(1-σ)
+
     def _slope(self, z: Array, y: Array) -> Array:
         return 0.5 * self._xp.tanh(0.5 * z) - 0.5 * y
 
@@ -208,6 +232,9 @@ class Logistic(LinearModel):
         low = self._log_odds - float(self._xp.max(z))
         high = self._log_odds - float(self._xp.min(z))
         return low, high, min(max(self._log_odds - self._mean(z), low), high)
+
+    def _intercept_extent(self) -> tuple[float, float]:
+        return abs(self._log_odds) + 1e-9, 1.0
 
 
 class Poisson(LinearModel):
@@ -239,6 +266,9 @@ class Poisson(LinearModel):
         self, X: Any, y: Any, ridge: float = 0.0, sample_weight: Any = None, fit_intercept: bool = False
     ) -> None:
         super().__init__(X, y, ridge, sample_weight, fit_intercept)
+        self._prepare()
+
+    def _prepare(self) -> None:
         counts = to_host(self.y)
         # so that y log y = 0 at y = 0
         self._log_y = self.design.asarray(np.log(np.where(counts > 0, counts, 1.0)))
@@ -260,6 +290,12 @@ class Poisson(LinearModel):
 
     def _loss(self, z: Array) -> Array:
         return (self._xp.exp(z) - self.y) - self.y * (z - self._log_y)
+
+    def _loss_sizes(self, z: np.ndarray) -> np.ndarray:
+        return np.exp(z) + self.y + self.y * np.abs(z - self._log_y)  # type: ignore[no-any-return]
+
+    def _least_bend(self, z: np.ndarray, away: np.ndarray) -> np.ndarray:
+        return np.exp(z - away)
 
     def _slope(self, z: Array, y: Array) -> Array:
         return self._xp.exp(z) - y
@@ -285,6 +321,9 @@ class Poisson(LinearModel):
             z = self._xp.where(self.share > 0, z, -math.inf)
         top = float(self._xp.max(z))
         return self._log_mean - top - math.log(self._mean(self._xp.exp(z - top)))
+
+    def _intercept_extent(self) -> tuple[float, float]:
+        return abs(self._log_mean) + 1e-9, 1.0  # the mean of exp(z) lies between its extremes
 
     @property
     def smoothness(self) -> Constant:

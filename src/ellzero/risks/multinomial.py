@@ -56,6 +56,9 @@ class Multinomial(LinearModel):
         self.n_features = self.design.shape[1] * self.n_outputs
         if not isinstance(self.share, float):
             self._share = self.share[:, None]
+        self._prepare()
+
+    def _prepare(self) -> None:
         if self.fit_intercept:
             self._class_share = to_host(self._xp.sum(self._share * self.y, axis=0)).astype(np.float64)
             if self._class_share.min() == 0:
@@ -87,6 +90,9 @@ class Multinomial(LinearModel):
 
     def _loss(self, z: Array) -> Array:
         return self._log_normaliser(z) - self._xp.sum(self.y * z, axis=1)
+
+    def _loss_sizes(self, z: np.ndarray) -> np.ndarray:
+        return np.abs(self._log_normaliser(z)) + np.sum(self.y * np.abs(z), axis=1)  # type: ignore[no-any-return]
 
     def _slope(self, z: Array, y: Array) -> Array:
         return self._softmax(z) - y
@@ -163,6 +169,10 @@ class Multinomial(LinearModel):
             if np.abs(step).max() <= 4 * eps * max(1.0, np.abs(b).max()):
                 break
         return self.design.asarray(b - b.mean())
+
+    def _intercept_extent(self) -> tuple[float, float]:
+        # the share s_c of a class is its mean probability, at most exp(b_c - b_j + 2 max|z|) for any class j
+        return 1e-9 - math.log(float(self._class_share.min())), 2.0
 
     def curvature(self, point: Point) -> ClassCurvature | None:
         """The quadratic model at a point, where columns of X can be read."""

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import Array, finfo_eps, norm, to_host
+from .._arrays import Array, finfo_eps, index_like, norm, to_host
 from .._validation import check_indices, check_vector
+from ._accuracy import QuadraticMeasure
 from ._as_design import as_design
 from ._curvature import MatrixCurvature
 from ._design import Dense, Sparse, in_double, row_blocks, take
@@ -41,11 +42,11 @@ class Quadratic(Risk):
         design = as_design(Q, "Q")
         if not isinstance(design, (Dense, Sparse)):
             raise TypeError("Q must be a matrix whose entries can be read; for an operator use Smooth")
-        self.design = design
+        self.design: Dense | Sparse = design
         p, columns = self.design.shape
         if p != columns:
             raise ValueError(f"Q must be square, got shape {self.design.shape}")
-        _check_symmetric(self.design)
+        self.design = _symmetric(self.design)
         self.n_features = p
         self.b = self.design.asarray(check_vector(b, "b", p))
 
@@ -106,18 +107,25 @@ class Quadratic(Risk):
 
     @cached_property
     def lower_bound(self) -> float:  # type: ignore[override]
-        """The minimum of R where Q is positive definite (of a size up to 2000), else -inf unless b = 0."""
-        b = to_host(self.b).astype(np.float64)
-        if not b.any() and self.convex:
-            return 0.0
-        nu = self.strong_convexity.value
-        if nu <= 0 or self.n_features > LARGEST_GRAM:
+        """The minimum of R where Q is positive definite (of a size up to 2000), else -inf."""
+        b, nu = to_host(self.b).astype(np.float64), self.strong_convexity.value
+        if nu <= 0:  # perhaps singular, perhaps not even semidefinite: rounding hides it
             return -math.inf
-        v = np.linalg.solve(self._matrix, b)
-        Qv = self._matrix @ v
-        rounding = np.finfo(np.float64).eps * self.n_features * norm(v) * (self.smoothness.value * norm(v) + norm(b))
-        # v is the minimiser up to rounding, and R(v) - min R <= ||∇R(v)||²/(2ν)
-        return float(v @ (0.5 * Qv - b)) - norm(Qv - b) ** 2 / (2 * nu) - rounding
+        if not b.any():
+            return 0.0
+        if self.n_features > LARGEST_GRAM:
+            return -math.inf
+        there = QuadraticMeasure(self._matrix, b, np.linalg.solve(self._matrix, b))
+        gradient, doubt = there.slopes
+        # the minimiser up to rounding, and R(v) - min R <= ||∇R(v)||²/(2ν)
+        return there.value - there.error - 1.01 * norm(np.abs(gradient) + doubt) ** 2 / (2 * nu)
+
+    def measured(self, w: np.ndarray, support: np.ndarray, *, closely: bool = True) -> QuadraticMeasure:
+        block = self.design.columns(index_like(support, self.design.reference)).rows(support)
+        Q, b = to_host(block.dense()).astype(np.float64), to_host(self.b).astype(np.float64)[support]
+        return QuadraticMeasure(Q, b, w[support])
+
+    measured.__doc__ = Risk.measured.__doc__
 
     def restrict(self, support: Any) -> Quadratic:
         """The quadratic of the support's rows and columns."""
@@ -139,7 +147,8 @@ class Quadratic(Risk):
 _LARGEST_CHOLESKY = 10_000
 
 
-def _check_symmetric(Q: Dense | Sparse) -> None:
+def _symmetric(Q: Dense | Sparse) -> Dense | Sparse:
+    """Q, or (Q + Qᵀ)/2, the same function, where the two differ by rounding."""
     if isinstance(Q, Sparse):
         gap, size = abs(Q.X - Q.X.T).max(), abs(Q.X).max()
     else:
@@ -152,6 +161,10 @@ def _check_symmetric(Q: Dense | Sparse) -> None:
             f"Q must be symmetric, but Q and its transpose differ by up to {gap:.3g}; use (Q + Q.T) / 2, "
             "which gives the same function"
         )
+    if gap == 0:
+        return Q
+    halves = 0.5 * Q.X + 0.5 * Q.X.T
+    return Sparse(halves.asformat(Q.X.format)) if isinstance(Q, Sparse) else Dense(halves)
 
 
 def _diagonal_and_row_sums(Q: Dense | Sparse) -> tuple[np.ndarray, np.ndarray]:
