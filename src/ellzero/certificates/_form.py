@@ -114,7 +114,7 @@ def is_positive(form: QuadraticForm, delta: np.ndarray) -> bool:
 
 
 def lack_of_convexity(form: QuadraticForm, k: int) -> float:
-    """A number t with Q + t·I positive semidefinite, next to 0 for a matrix that is so up to rounding; inf if none is."""
+    """A number t with Q + t·I positive semidefinite: next to 0 if Q is so up to rounding, inf if none was found."""
     largest = float(np.max(np.diag(form.Q), initial=0.0))
     d = form.b.size
     for times in (1.0, 8.0, 64.0):

@@ -12,92 +12,104 @@ If R is curved by at least m in the metric D as long as ||D(w - x)|| <= ρ, then
 for all members w: within ρ because -et + ½mt² >= -e²/(2m), and beyond it because the slope of R along the way from x to
 w, at least -e||D(w - x)|| - e₀ at x, is no longer negative at the distance ρ. Where R is flat but members are at most
 `extent` away from x, R(w) >= R(x) - e₀ - e·extent in the Euclidean metric.
+
+A projection p' that is off by at most α obeys <v - p', w - p'> <= α(||v - p'|| + ||r|| + 3α) + α||w - x||: the first
+part goes into e₀, the second into e. So an inexact projection costs sharpness, not validity.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from ..risks._accuracy import EPS, Measured
 
-_SIZES = 4.0 ** np.arange(-8, 13)  # of η, relative to where the step is as long as x
+# of η, relative to where ηg is as long as x; the first is mostly good enough, and far points are dear to project
+_SIZES = 4.0 ** np.array([0, 1, -1, 2, -2, 3, -3, 4, -4, 5, -5, 6, -6, 7, 8, 9, 10, 11, 12])
 _REACHES = 4.0 ** -np.arange(0.0, 16.0, 1.5)  # relative to where predictions change by about 1
 
 
 @dataclass
-class _Residual:
-    """What a projected step leaves: r/η entry by entry with all doubts, and e₀; `spread` is a doubt in all entries."""
+class Slice:
+    """The slice of Γ on a support, as a lower bound sees it.
 
-    entries: np.ndarray
-    offset: float
-    spread: float
+    Attributes
+    ----------
+    project : callable
+    accuracy : float
+        The error of `project`, relative to the length of what is projected.
+    extent : float
+        No member is farther from the point at hand; may be infinite.
+    across : float
+        Some risks do not change along certain shifts of w (`Measured.shifts`). Every member can be shifted within the
+        slice so that at least this share of its distance from the point at hand is across them; 0 if not.
+    """
 
-    def norm(self, D: np.ndarray) -> float:
-        """e in the metric D; the doubt that is known by its Euclidean norm alone counts by the smallest entry."""
-        return 1.001 * float(np.linalg.norm(self.entries / D)) + (self.spread / float(D.min()) if self.spread else 0.0)
+    project: Callable[[np.ndarray], np.ndarray]
+    accuracy: float
+    extent: float
+    across: float = 0.0
 
 
-def bound_on_support(
-    here: Measured,
-    x: np.ndarray,
-    project: Callable[[np.ndarray], np.ndarray],
-    accuracy: float,
-    extent: float,
-) -> float:
-    """A number that R does not go below on the slice of Γ.
+def bound_on_support(here: Measured, x: np.ndarray, part: Slice, enough: float) -> float:
+    """A number that R does not go below on the slice.
 
     Parameters
     ----------
     here : Measured
         R at x.
     x : array of shape (s,)
-        A point of the slice, the better the sharper the bound.
-    project : callable
-        The projection onto the slice.
-    accuracy : float
-        Its error, relative to the length of what is projected.
-    extent : float
-        No member of the slice is farther from x; may be infinite.
+        A point of the slice; the better, the sharper the bound.
+    part : Slice
+    enough : float
+        This far below R(x) is near enough: look no further.
     """
+    best, base = -math.inf, here.value - here.error
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        residuals = _residuals(here, x, project, accuracy)
-        base = here.value - here.error
-        bounds = [base - r.offset - _flat_loss(here, r, extent) for r in residuals]
-        D = _metric(here)
-        for reach in _reaches(here, D):
-            m = _curvature(here, reach, D)
-            losses = [_curved_loss(r, D, m, reach) for r in residuals]
-            bounds += [base - r.offset - loss for r, loss in zip(residuals, losses, strict=True)]
-            if min(losses, default=math.inf) < math.inf:
-                break  # the largest reach that will do: shorter ones are hardly better curved
-    return max((b for b in bounds if not math.isnan(b)), default=-math.inf)
+        bowl = _Bowl(here, part.across)
+        for r in _residuals(here, x, part):
+            loss = min(_flat_loss(here, r, part.extent), bowl.loss(r))
+            if not math.isnan(loss):
+                best = max(best, base - r.offset - loss)
+            if here.value - best <= enough:
+                break
+    return best
 
 
-def _residuals(
-    here: Measured, x: np.ndarray, project: Callable[[np.ndarray], np.ndarray], accuracy: float
-) -> list[_Residual]:
+@dataclass
+class _Residual:
+    """What a projected step leaves: |r|/η entry by entry with all doubts, e₀, and a doubt known by its length alone."""
+
+    entries: np.ndarray
+    offset: float
+    spread: float
+
+    def norm(self, D: np.ndarray) -> float:
+        """e in the metric D."""
+        return 1.001 * float(np.linalg.norm(self.entries / D)) + (self.spread / float(D.min()) if self.spread else 0.0)
+
+
+def _residuals(here: Measured, x: np.ndarray, part: Slice) -> Iterator[_Residual]:
     slopes, doubt = here.slopes
     s = x.size
     g, rest = slopes[:s], np.abs(slopes[s:]) + doubt[s:]  # the intercept is free: all of its slope is left over
     length, steep = float(np.linalg.norm(x)), float(np.linalg.norm(g))
     if steep == 0 or s == 0:
-        return [_Residual(np.concatenate([doubt[:s], rest]), 0.0, 0.0)]
-    found = []
+        yield _Residual(np.concatenate([doubt[:s], rest]), 0.0, 0.0)
+        return
     for eta in min((length or 1.0) / steep, 1e100) * _SIZES:
         v = x - eta * g
-        p = project(v)
+        p = part.project(v)
         r, normal = x - p, v - p
         rounded = 2 * EPS * (np.abs(x) + eta * np.abs(g))  # of v
-        off = accuracy * float(np.linalg.norm(v))
+        off = part.accuracy * float(np.linalg.norm(v))
         lean = float(np.linalg.norm(normal)) + float(np.linalg.norm(r)) + 3 * off
         offset = -float(normal @ r) + 4 * (s + 4) * EPS * float(np.abs(normal) @ np.abs(r)) + off * lean
         entries = (np.abs(r) + rounded) / eta + doubt[:s]
-        found.append(_Residual(np.concatenate([entries, rest]), max(offset, 0.0) / eta, off / eta))
-    return found
+        yield _Residual(np.concatenate([entries, rest]), max(offset, 0.0) / eta, off / eta)
 
 
 def _flat_loss(here: Measured, r: _Residual, extent: float) -> float:
@@ -105,36 +117,59 @@ def _flat_loss(here: Measured, r: _Residual, extent: float) -> float:
     if not math.isfinite(extent) or here.n_free:
         return math.inf
     one = np.ones(r.entries.size)
-    return r.norm(one) * extent - 0.5 * min(_curvature(here, math.inf, one), 0.0) * extent**2
+    M, less = here.floor(math.inf, one)
+    return r.norm(one) * extent - 0.5 * min(_smallest(M) - less, 0.0) * extent**2
 
 
-def _curved_loss(r: _Residual, D: np.ndarray, m: float, reach: float) -> float:
-    e = r.norm(D)
-    pull = e + (r.offset / reach if r.offset else 0.0)
-    if not m > 0 or (math.isfinite(reach) and not m * reach >= 1.001 * pull):
+@dataclass
+class _Bowl:
+    """How R is curved around x, in a metric in which a unit of each unknown is the same to it."""
+
+    here: Measured
+    across: float
+    D: np.ndarray = field(init=False)
+    reaches: list[float] = field(init=False)
+    _curvature: dict[float, float] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        here = self.here
+        diagonal = np.diag(here.floor(0.0, np.ones(here.slopes[0].size))[0])
+        square = np.where(diagonal > 0, diagonal, 1.0)
+        if here.shifts is not None and self.across > 0:  # one unit for all that is shifted together
+            for shift in here.shifts:
+                square[shift] = square[shift].mean()
+        self.D = np.sqrt(square)
+        farthest = here.farthest(self.D)  # all of space for those who are curved everywhere
+        self.reaches = [math.inf, *(_REACHES / farthest)] if farthest > 0 else [math.inf]
+
+    def loss(self, r: _Residual) -> float:
+        """(e + e₀/ρ)²/(2m) for the largest reach ρ that will do: shorter ones are hardly better curved."""
+        e = r.norm(self.D)
+        for reach in self.reaches:
+            m, pull = self.curvature(reach), e + (r.offset / reach if r.offset else 0.0)
+            if m > 0 and (math.isinf(reach) or m * reach >= 1.001 * pull):
+                return 1.001 * pull * pull / (2 * m)
         return math.inf
-    return 1.001 * pull * pull / (2 * m)
+
+    def curvature(self, reach: float) -> float:
+        """m, from below."""
+        if reach not in self._curvature:
+            M, less = self.here.floor(reach, self.D)
+            scaled, share = M / self.D / self.D[:, None], 1.0
+            if self.here.shifts is not None and self.across > 0:
+                # R does not change along the shifts, which are orthogonal: what is left is across them
+                stiff = 1.0 + float(np.abs(np.diag(scaled)).max())
+                for shift in self.here.shifts:
+                    scaled[np.ix_(shift, shift)] += stiff / shift.size
+                share = self.across**2
+            self._curvature[reach] = share * (_smallest(scaled) - less)
+        return self._curvature[reach]
 
 
-def _metric(here: Measured) -> np.ndarray:
-    """The size of a unit of each unknown, as R feels it at x."""
-    slopes, _ = here.slopes
-    diagonal = np.diag(here.floor(0.0, np.ones(slopes.size))[0])
-    return np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
-
-
-def _reaches(here: Measured, D: np.ndarray) -> list[float]:
-    """Distances to try, the largest first: all of space for those who are curved everywhere."""
-    farthest = here.farthest(D)
-    return [math.inf, *(_REACHES / farthest)] if farthest > 0 else [math.inf]
-
-
-def _curvature(here: Measured, reach: float, D: np.ndarray) -> float:
-    """The smallest eigenvalue of the Hessian in the metric D, from below, within reach."""
-    M, less = here.floor(reach, D)
-    scaled = M / D / D[:, None]
-    if not np.isfinite(scaled).all():
+def _smallest(M: np.ndarray) -> float:
+    """The smallest eigenvalue, from below."""
+    if not M.size:
+        return math.inf
+    if not np.isfinite(M).all():
         return -math.inf
-    if not scaled.size:
-        return math.inf
-    return float(np.linalg.eigvalsh(scaled)[0]) - less - 8 * D.size * EPS * float(np.abs(scaled).sum(axis=1).max())
+    return float(np.linalg.eigvalsh(M)[0]) - 8 * len(M) * EPS * float(np.abs(M).sum(axis=1).max())

@@ -96,7 +96,7 @@ class ModelPart(SmoothPart):
 
     F(Xw + b) >= F(z) + <a, Xw + b - z>, a = ∇F(z). With an intercept, z holds one that is the best up to rounding, so
     that a adds up to σ, next to 0, and bσ is left over: the intercept that is best for w is at most c + factor·max|Xw|
-    (`LinearModel._intercept_extent`), which adds |σ|c to the slack and |σ|·factor·max||x_i|| to the error of the gradient.
+    (`LinearModel._intercept_extent`), which adds |σ|c to the slack and |σ|·factor·max||x_i|| to the gradient's error.
     """
 
     def __init__(self, risk: LinearModel) -> None:

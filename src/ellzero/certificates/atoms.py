@@ -120,6 +120,8 @@ class Atoms:
             v, image = weights @ atoms, weights @ images
             look = part.look(v, image)
             self.n_products += 1
+            if not (np.isfinite(look.z).all() and math.isfinite(look.value)):
+                break  # a step so far that exp overflows; what is known so far holds
             value, new = self.maximum(look.z, look.error, kept, out)
             base = look.value - (0.5 * part.lack * (self.reach + float(np.linalg.norm(v))) ** 2 if part.lack else 0.0)
             bound = base - value

@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -22,7 +22,7 @@ class Whole:
 
     k: int
 
-    def solve(self, kept: np.ndarray, out: np.ndarray, warm: np.ndarray, *_: object, **__: object) -> Relaxed:
+    def solve(self, kept: np.ndarray, out: np.ndarray, warm: Any, *_: object, **__: object) -> Relaxed:
         """Nothing; see `Supports.bound`."""
         w = np.atleast_2d(warm)[0]
         return Relaxed(-math.inf, w, np.ones(w.size), None, warm)

@@ -94,11 +94,13 @@ class Certificate:
         return f"proven within {100 * self.relative_gap:.2g}% of the best possible"
 
     def __repr__(self) -> str:
+        explained = ""
+        if math.isfinite(self.explained_gap):
+            explained = f", {100 * self.explained_gap:.3g}% of what is explained"
         lines = {
             "objective": f"{self.objective:.8g}, {self.words}",
             "lower bound": f"{self.lower_bound:.8g}",
-            "gap": f"{self.gap:.3g} ({100 * self.relative_gap:.3g}% of the objective, "
-            f"{100 * self.explained_gap:.3g}% of what is explained)",
+            "gap": f"{self.gap:.3g} ({100 * self.relative_gap:.3g}% of the objective{explained})",
             "proved in": f"{self.proved_in.size} coordinates",
             "proved out": f"{self.proved_out.size} coordinates",
             "status": self.status.value,

@@ -122,7 +122,7 @@ class Perspective:
     ) -> tuple[float, np.ndarray]:
         """B less its rounding, and the gains.
 
-        z_i and the price of i are known up to ε_i; gains are convex in z, so the larger one at the two ends bounds them.
+        z_i and its price are known up to ε_i; a gain is convex in z, so the larger one at the two ends bounds it.
         """
         form, price = self.form, multipliers @ self.A
         size = math.sqrt(2 * form.energy) + float(form.roots @ np.abs(w))

@@ -16,19 +16,25 @@ from ..result import Result
 from ..risks import BlackBox, Risk
 from ..risks._accuracy import Measured, PlainMeasure
 from ..risks._linear import LinearModel
-from ..sets import ConstraintSet, EmptySlice
+from ..sets import ConstraintSet, EmptySlice, Everywhere, NonNegative
 from ..sets._slices import Polyhedron, enclosing, polyhedron
 from ..theory.extents import largest_norm
+from ._copies import without_copies
 from ._form import QuadraticForm, improve_split, smallest_eigenvalue
-from ._leaf import bound_on_support
+from ._leaf import Slice, bound_on_support
 from ._parts import FormPart, ModelPart, PlainPart, SmoothPart
 from .atoms import Atoms
 from .branch_and_bound import Relaxation, Search, Whole, screen
 from .perspective import Perspective
 
-
 _LARGEST_SPLIT = 300  # coordinates; a split takes some inverses of such a matrix
 _LARGEST_WHOLE = 2000  # coordinates of a support that is bounded by itself: eigenvalues of such a matrix
+
+
+def _splits(form: QuadraticForm) -> list[np.ndarray]:
+    """Diagonals that can be split off."""
+    candidates = [smallest_eigenvalue(form, scaled) for scaled in (True, False)]
+    return [delta for delta in candidates if delta.size and (delta > 0).all()]
 
 
 class Root:
@@ -44,6 +50,7 @@ class Root:
         self.how = self.advice = self.refused = ""
         self.at_zero = math.nan
         self.fixed_in = self.fixed_out = np.empty(0, dtype=np.intp)
+        self.twins = np.empty(0, dtype=np.intp)  # coordinates with exact copies: none of these is in every answer
         self.larger = False  # whether Γ was replaced by a larger set
         if isinstance(risk, BlackBox):
             self.refused = "a black box has no gradients, and without convexity no value bounds another"
@@ -71,10 +78,12 @@ class Root:
         gamma, form = self.problem.gamma, self.form
         shape = polyhedron(gamma, self.d)
         if form is not None and shape is not None:
-            candidates = [smallest_eigenvalue(form, scaled) for scaled in (True, False)]
-            candidates = [delta for delta in candidates if (delta > 0).all()]
-            if candidates:
+            if candidates := _splits(form):
                 return self._perspective(form, shape, candidates)
+            stay, twins = without_copies(self.risk, gamma, self.index, np.union1d(np.flatnonzero(self.x), self.kept))
+            if stay.size < self.d and (candidates := _splits(form.restrict(stay))):
+                self.index, self.twins = stay, twins
+                return self._perspective(form.restrict(stay), shape.restrict(stay), candidates)
         part = self._part(form)
         sets = [gamma] if gamma.has_sparse_maximum(part.mu) else enclosing(gamma, self.d)
         self.larger = sets != [gamma]
@@ -83,11 +92,12 @@ class Root:
     def _perspective(self, form: QuadraticForm, shape: Polyhedron, candidates: list[np.ndarray]) -> Perspective:
         relaxation = Perspective(form, self.k, shape, candidates[0])
         relaxation.deadline = self.deadline
-        out = np.zeros(self.d, dtype=bool)
+        out = np.zeros(self.index.size, dtype=bool)
         best, chosen = -math.inf, candidates[0]
+        kept, x = np.searchsorted(self.index, self.kept), self.x[self.index]
         for delta in candidates:
             relaxation.use(delta)
-            bound = relaxation.solve(self.kept, out, self.x, self.result.fun, 300).bound
+            bound = relaxation.solve(kept, out, x, self.result.fun, 300).bound
             if bound > best:
                 best, chosen = bound, delta
         relaxation.use(chosen)
@@ -232,7 +242,7 @@ class Root:
     def _note(self, search: Search) -> None:
         """Keep what is proved about coordinates, in the user's numbering."""
         inside, outside = self._decide(search, search.value)
-        self.fixed_in = np.union1d(self.fixed_in, self.index[inside])
+        self.fixed_in = np.setdiff1d(np.union1d(self.fixed_in, self.index[inside]), self.twins)
         self.fixed_out = np.union1d(self.fixed_out, self.index[outside])
 
     def _sharpen(self) -> None:
@@ -258,18 +268,29 @@ class Root:
     def bound(self, support: np.ndarray) -> float:
         """A lower bound of R on a support, next to the least value: see `_leaf`."""
         where, gamma = self.index[support], self.problem.gamma
+        where = without_copies(self.risk, gamma, where, self.kept)[0]
         point = refit(self.risk, gamma, where, self.result.x)
         w = to_host(point.w).astype(float)
         if self.result.fun < point.value and np.isin(np.flatnonzero(self.x), where).all():
-            w = self.x
-        here, x = self._measure(w, where, closely=True), w[where]
-        reach = largest_norm(gamma, self.k, self.d)
+            w = self.x.copy()
+        here, across = self._measure(w, where, closely=True), 0.0
+        if here.shifts is not None and type(gamma) is Everywhere:
+            across = 1.0
+        elif here.shifts is not None and type(gamma) is NonNegative:
+            # members are shifted until one entry is 0; then the difference to an x of that kind has both signs, so that
+            # its mean is at most its range, twice the largest entry of what is across
+            across = 1 / (1 + 2 * math.sqrt(max(shift.size for shift in here.shifts)))
+            for shift in here.shifts:
+                w[where[shift]] -= w[where[shift]].min()
+            here = self._measure(w, where, closely=True)
+        x, reach = w[where], largest_norm(gamma, self.k, self.d)
         extent = math.inf if reach is None else reach + float(np.linalg.norm(x))
 
         def project(v: np.ndarray) -> np.ndarray:
             return to_host(gamma.project(v, where))
 
-        return bound_on_support(here, x, project, getattr(gamma, "accuracy", 1e-12), extent)
+        part = Slice(project, getattr(gamma, "accuracy", 1e-12), extent, across)
+        return bound_on_support(here, x, part, enough=0.1 * self.allowance(None, here.value))
 
     def _decide(self, search: Search, value: float) -> tuple[np.ndarray, np.ndarray]:
         """Coordinates that are in, or out of, every support whose R is at most `value`, by the root's bound."""

@@ -41,11 +41,14 @@ class Measured(ABC):
         |F(at) - value| <= error.
     n_free : int
         How many of the unknowns belong to the intercept.
+    shifts : list of index arrays, or None
+        Unknowns that can be changed by the same number without a change of F.
     """
 
     value: float
     error: float
     n_free: int = 0
+    shifts: list[np.ndarray] | None = None
 
     @property
     @abstractmethod
@@ -86,9 +89,7 @@ class QuadraticMeasure(Measured):
         self.Q = Q
         self._high, self._low, self._off = accurate_product(Q, w, b)  # Qw - b
         # ½wᵀQw - bᵀw = ½ Σ w_i ((Qw - b)_i - b_i)
-        twice, off, size = _accurate_sum(
-            *(two_product(w, self._high) + two_product(w, self._low) + two_product(-w, b))
-        )
+        twice, off, size = _accurate_sum(*(two_product(w, self._high) + two_product(w, self._low) + two_product(-w, b)))
         self.value = 0.5 * twice
         self.error = 0.5 * (off + float(np.abs(w) @ self._off)) + (_TINY if size else 0.0)
 
@@ -166,11 +167,24 @@ class LinearMeasure(Measured):
         return np.hstack([X[:, self.place], np.ones((len(X), self.n_free))])
 
     @cached_property
+    def shifts(self) -> list[np.ndarray] | None:  # type: ignore[override]
+        """Softmax does not see a shift of all classes, and columns x and -x do not see one of both."""
+        if self.model.ridge:
+            return None
+        if self.z.ndim > 1:
+            of_feature = [np.flatnonzero(self.place == j) for j in range(self.columns.shape[1])]
+            return [entries for entries in of_feature if entries.size == self.z.shape[1]] or None
+        X = self.unknowns[:, : self.w.size] + 0.0
+        place = {column.tobytes(): j for j, column in enumerate(X.T)}
+        opposite = [(place.get((0.0 - column).tobytes(), -1), j) for j, column in enumerate(X.T)]
+        return [np.array(pair) for pair in opposite if 0 <= pair[0] < pair[1]] or None
+
+    @cached_property
     def _output(self) -> np.ndarray:
         return np.concatenate([self.output, np.arange(self.n_free)]).astype(np.intp)
 
     @cached_property
-    def slopes(self) -> tuple[np.ndarray, np.ndarray]:  # type: ignore[override]
+    def slopes(self) -> tuple[np.ndarray, np.ndarray]:
         model, z, off, V = self.model, self.z, self.off, self.unknowns
         slope = model._slope(z, model.y)
         if z.ndim > 1:
@@ -193,7 +207,7 @@ class LinearMeasure(Measured):
     def _changes(self, D: np.ndarray) -> np.ndarray:
         """How far each prediction goes along ||D∘h|| = 1."""
         scaled = self.unknowns / D
-        return 1.01 * np.sqrt(np.einsum("ij,ij->i", scaled, scaled))
+        return np.asarray(1.01 * np.sqrt(np.einsum("ij,ij->i", scaled, scaled)))
 
     def farthest(self, D: np.ndarray) -> float:
         return float(self._changes(D).max(initial=0.0))
@@ -266,9 +280,7 @@ def accurate_product(
     return high, low, ((2 * s + 8) * EPS) ** 2 * size + (s + 1) * _TINY * (size > 0)
 
 
-def _plain_product(
-    X: Any, w: np.ndarray, less: np.ndarray | None = None
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _plain_product(X: Any, w: np.ndarray, less: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     z, size = X @ w, abs(X) @ np.abs(w)
     if less is not None:
         z, size = z - less, size + np.abs(less)

@@ -102,7 +102,7 @@ class LinearModel(Risk):
         return sizes
 
     def _least_bend(self, z: np.ndarray, away: np.ndarray) -> np.ndarray:
-        """The least second derivative of each loss at predictions that are so far away at the most; 0 is always true."""
+        """The least second derivative of each loss at predictions at most so far away; 0 is always true."""
         return np.zeros_like(z)
 
     # Predictions and their transpose; a model with several outputs reshapes w here.

@@ -219,7 +219,7 @@ class Logistic(LinearModel):
 
     def _least_bend(self, z: np.ndarray, away: np.ndarray) -> np.ndarray:
         with np.errstate(under="ignore"):
-            return np.exp(-np.abs(z) - away) / 4  # exp(-|z|)/4 <= σ(1-σ)
+            return np.asarray(np.exp(-np.abs(z) - away) / 4)  # exp(-|z|)/4 <= σ(1-σ)
 
     def _slope(self, z: Array, y: Array) -> Array:
         return 0.5 * self._xp.tanh(0.5 * z) - 0.5 * y
@@ -295,7 +295,7 @@ class Poisson(LinearModel):
         return np.exp(z) + self.y + self.y * np.abs(z - self._log_y)  # type: ignore[no-any-return]
 
     def _least_bend(self, z: np.ndarray, away: np.ndarray) -> np.ndarray:
-        return np.exp(z - away)
+        return np.asarray(np.exp(z - away))
 
     def _slope(self, z: Array, y: Array) -> Array:
         return self._xp.exp(z) - y

@@ -1,0 +1,48 @@
+"""Columns that are exact copies of others, up to a factor: they take all curvature from R, and nothing needs them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .._arrays import to_host
+from ..risks import Risk
+from ..risks._design import in_double
+from ..risks._linear import LinearModel
+from ..sets import ConstraintSet, Everywhere, NonNegative
+
+_LARGEST = 10**7  # entries that are looked at
+
+
+def without_copies(
+    risk: Risk, gamma: ConstraintSet, index: np.ndarray, first: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Coordinates among the index on which R reaches all that it reaches on the index, with as few nonzeros; and all
+    that have a copy.
+
+    If x_j = c·x_i exactly, w_j can be given to i (as c·w_j) and R stays the same, as long as there is no ridge and w_i
+    may be any number, or any non-negative one and c > 0. Columns of zeros, and constant ones beside an intercept, do
+    nothing. The coordinates in `first` are never left out for the sake of others.
+    """
+    if not isinstance(risk, LinearModel) or risk.n_outputs > 1 or risk.ridge or not risk.design.explicit:
+        return index, index[:0]
+    if type(gamma) not in (Everywhere, NonNegative) or risk.n_terms * index.size > _LARGEST:
+        return index, index[:0]
+    X = to_host(in_double(risk.design.columns(index).dense()))
+    largest = np.abs(X).max(axis=0)
+    X = np.ldexp(X, -np.frexp(largest)[1])  # a power of two: exact
+    if type(gamma) is Everywhere:
+        leading = X[(X != 0).argmax(axis=0), np.arange(index.size)]
+        X = X * np.where(leading < 0, -1.0, 1.0)
+    X += 0.0  # no negative zeros
+    idle = largest == 0
+    if risk.fit_intercept:
+        idle |= (X[:1] == X).all(axis=0)
+    wanted = np.isin(index, first)
+    alike: dict[bytes, list[int]] = {}
+    for j in np.argsort(~wanted, kind="stable"):
+        alike.setdefault(X[:, j].tobytes(), []).append(int(j))
+    stay = wanted.copy()
+    for columns in alike.values():
+        stay[columns[0]] |= not idle[columns[0]]
+    several = [j for columns in alike.values() if len(columns) > 1 for j in columns]
+    return index[stay], np.sort(index[several])
