@@ -58,8 +58,8 @@ class Supports(Protocol):
     def refit(self, support: np.ndarray) -> tuple[float, np.ndarray]:
         """The least R on a support, and where it is attained."""
 
-    def interval(self, w: np.ndarray) -> tuple[float, float]:
-        """Two numbers between which R(w) lies, whatever is rounded."""
+    def interval(self, w: np.ndarray | None) -> tuple[float, float]:
+        """Two numbers between which R lies at w, or at the start, whatever is rounded."""
 
     def bound(self, support: np.ndarray) -> float:
         """A lower bound of R on a support, next to the least value."""
@@ -81,6 +81,8 @@ class Search:
         How far below the best known value a bound may be for its part to be done.
     floor : float
         A lower bound known from elsewhere.
+    warm : object
+        Where the relaxation of the root starts, if not there.
     """
 
     def __init__(
@@ -92,10 +94,11 @@ class Search:
         allowance: Callable[[float], float],
         floor: float,
         deadline: float = math.inf,
+        warm: Any = None,
     ) -> None:
         self.relaxation, self.supports, self.allowance = relaxation, supports, allowance
         self.best: np.ndarray | None = None  # a better point than the start, once there is one
-        self.low, self.value = supports.interval(start)  # R at the best point known is between these
+        self.low, self.value = supports.interval(None)  # R at the best point known is between these
         self.started, self.deadline = time.perf_counter(), deadline
         self.nodes = 0
         self.history: list[Progress] = []
@@ -105,8 +108,7 @@ class Search:
         self.tried: set[bytes] = set()
         self.kept = kept
         out = np.zeros(start.size, dtype=bool)
-        warm = start if isinstance(relaxation, Perspective) else start[None, :]
-        self.root = relaxation.solve(kept, out, warm, self.cutoff, 300)
+        self.root = relaxation.solve(kept, out, start if warm is None else warm, self.cutoff, 300)
         self.heap = [Node(max(self.root.bound, floor), 0, kept, out, self.root)]
         self.record()
 

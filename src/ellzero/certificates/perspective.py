@@ -22,6 +22,7 @@ import math
 import time
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -54,7 +55,7 @@ class Relaxed:
     w: np.ndarray
     share: np.ndarray
     gains: np.ndarray | None
-    warm: object = None
+    warm: Any = None
     dual: tuple[float, np.ndarray, float] | None = None
 
 

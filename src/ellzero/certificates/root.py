@@ -56,7 +56,8 @@ class Root:
             self.refused = "a black box has no gradients, and without convexity no value bounds another"
             return
         self.at_zero = risk.at(risk.zero).value
-        self.value, self.error = self.measured(self.x)
+        here = self._measure(self.x, np.flatnonzero(self.x), closely=False)
+        self.value, self.error, self.grain = here.value, here.error, here.grain
         self._check()
         if not risk.convex:
             self.refused = "R is not known to be convex; if it is, say so (Smooth(..., convex=True))"
@@ -184,7 +185,7 @@ class Root:
         if not (math.isfinite(explained) and explained > 0):
             return 1e-6 * abs(fun)
         less, more = sorted((abs(fun), explained))
-        return max(1e-6 * less, 1e-12 * more)  # a perfect fit is one up to the rounding of x
+        return max(1e-6 * less, min(self.grain, 1e-6 * more))  # a perfect fit is one up to the rounding of x
 
     def search(self, target: float | None) -> Search:
         """The search, with its root relaxed, screened and shrunk."""
@@ -192,12 +193,11 @@ class Root:
         floor = self.floor
         self.target = target
 
-        def begin() -> Search:
+        def begin(warm: object = None) -> Search:
             relaxation = self.relaxation
             assert relaxation is not None
-            kept = np.searchsorted(self.index, self.kept)
-            allow = partial(self.allowance, target)
-            return Search(relaxation, kept, self.x[self.index], self, allow, floor, self.deadline)
+            kept, x = np.searchsorted(self.index, self.kept), self.x[self.index]
+            return Search(relaxation, kept, x, self, partial(self.allowance, target), floor, self.deadline, warm)
 
         search = begin()
         while isinstance(self.relaxation, Perspective) and not search.done and time.perf_counter() < self.deadline:
@@ -209,10 +209,10 @@ class Root:
                 self.index = self.index[~out]
                 self.relaxation = self.relaxation.restrict(np.flatnonzero(~out))
                 self._sharpen()
-                floor = max(floor, search.bound)
-            elif not self._resplit(search):
+                floor, warm = max(floor, search.bound), (search.root.w[~out], search.root.warm[1])
+            elif (warm := self._resplit(search)) is None:
                 break
-            search = begin()
+            search = begin(warm)
         self._note(search)
         node = search.heap[0]
         if isinstance(self.relaxation, Perspective):
@@ -222,22 +222,25 @@ class Root:
             node.out[self.fixed_out] = True
         return search
 
-    def _resplit(self, search: Search) -> bool:
-        """Whether another diagonal, weighed by where the relaxation is loose, cuts the gap by a tenth at least."""
+    def _resplit(self, search: Search) -> Any:
+        """Where to go on with another diagonal that cuts the gap by a tenth at least; None if that is not found.
+
+        The diagonal is weighed by where the relaxation is loose.
+        """
         relaxation, root = self.relaxation, search.root
         assert isinstance(relaxation, Perspective)
         if self.index.size > _LARGEST_SPLIT or time.perf_counter() > self.deadline:
-            return False
+            return None
         before = relaxation.delta
         share = np.clip(root.share, 1e-6, 1.0)
         aim = improve_split(relaxation.form, before, root.w**2 * (1 / share - 1))
         for mix in (1.0, 0.5, 0.25):  # feasible as well: the feasible δ are a convex set
             relaxation.use(before + mix * (aim - before))
-            again = relaxation.solve(search.kept, search.heap[0].out, root.w, search.cutoff)
+            again = relaxation.solve(search.kept, search.heap[0].out, root.warm, search.cutoff)
             if search.cutoff - again.bound < 0.9 * (search.cutoff - root.bound):
-                return True
+                return again.warm
         relaxation.use(before)
-        return False
+        return None
 
     def _note(self, search: Search) -> None:
         """Keep what is proved about coordinates, in the user's numbering."""
@@ -260,9 +263,9 @@ class Root:
         point = refit(self.risk, self.problem.gamma, where, self.result.x)
         return point.value, to_host(point.w).astype(float)[self.index]
 
-    def interval(self, w: np.ndarray) -> tuple[float, float]:
-        """Two numbers between which R lies at a point of the search."""
-        value, error = self.measured(self.whole(w))
+    def interval(self, w: np.ndarray | None) -> tuple[float, float]:
+        """Two numbers between which R lies at a point of the search; None stands for the result."""
+        value, error = (self.value, self.error) if w is None else self.measured(self.whole(w))
         return value - error, value + error
 
     def bound(self, support: np.ndarray) -> float:

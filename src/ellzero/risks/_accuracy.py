@@ -39,6 +39,8 @@ class Measured(ABC):
     ----------
     value, error : float
         |F(at) - value| <= error.
+    grain : float
+        What rounding may change in a plain evaluation: no x in double precision does better for certain.
     n_free : int
         How many of the unknowns belong to the intercept.
     shifts : list of index arrays, or None
@@ -47,6 +49,7 @@ class Measured(ABC):
 
     value: float
     error: float
+    grain: float = 0.0
     n_free: int = 0
     shifts: list[np.ndarray] | None = None
 
@@ -69,7 +72,8 @@ class PlainMeasure(Measured):
 
     def __init__(self, value: float, w: np.ndarray, gradient: np.ndarray, support: np.ndarray, nu: float) -> None:
         unit = 64 * EPS * w.size
-        self.value, self.error = value, unit * (abs(value) + float(np.abs(gradient) @ np.abs(w)))
+        self.value = value
+        self.error = self.grain = unit * (abs(value) + float(np.abs(gradient) @ np.abs(w)))
         part = gradient[support]
         self._slopes = part, np.full(part.size, unit * float(np.linalg.norm(gradient)))
         self.nu = nu
@@ -92,6 +96,7 @@ class QuadraticMeasure(Measured):
         twice, off, size = _accurate_sum(*(two_product(w, self._high) + two_product(w, self._low) + two_product(-w, b)))
         self.value = 0.5 * twice
         self.error = 0.5 * (off + float(np.abs(w) @ self._off)) + (_TINY if size else 0.0)
+        self.grain = (w.size + 4) * EPS * float(np.abs(w) @ (np.abs(Q) @ np.abs(w) + np.abs(b)))
 
     @property
     def slopes(self) -> tuple[np.ndarray, np.ndarray]:
@@ -323,6 +328,10 @@ def measure(model: LinearModel, w: np.ndarray, support: np.ndarray, *, closely: 
     with np.errstate(over="ignore", invalid="ignore"):
         if not closely:
             plain = LinearMeasure(small, w[support], place, support // p, accurate=False)
+            plain.grain = plain.error
             if plain.error <= _PLENTY * abs(plain.value):
                 return plain
-        return LinearMeasure(small, w[support], place, support // p, accurate=True)
+        close = LinearMeasure(small, w[support], place, support // p, accurate=True)
+        if not closely:
+            close.grain = plain.grain
+        return close
