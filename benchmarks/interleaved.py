@@ -4,7 +4,7 @@
     python -m benchmarks interleaved --against ../before --problems P1,P3 --repeats 3
 
 The problems are those of `benchmarks peers`, the method is "auto". Each call has a process of its own; imports are not
-timed, reading the data into a risk is. Printed: the median seconds of both and their ratio, calls of ∇R_i and R; marked:
+timed, reading the data into a risk is. Printed: the median seconds of both and their ratio, ∇R_i calls and R; marked:
 a ratio above 1.10, more gradients, a higher R. The exit status is 1 if anything is marked.
 """
 

@@ -27,20 +27,24 @@ from benchmarks.fuzz.run import Tally
 N_CASES, CHUNK = 2200, 50
 
 
-def untimed():
-    """Cases without a time limit, and one in ten of those that have one (each may take half a second)."""
-    timed = itertools.count()
-    return (n for n in itertools.count() if cases.header(n).mode == "root" or next(timed) % 10 == 0)
+def affordable():
+    """All cases but three in four of those that may take their half second: other losses with a time limit."""
+    slow = itertools.count()
+
+    def quick(head):
+        return head.mode == "root" or head.risk in ("LeastSquares", "Quadratic") or next(slow) % 4 == 0
+
+    return (n for n in itertools.count() if quick(cases.header(n)))
 
 
-CASES = list(itertools.islice(untimed(), N_CASES))
+CASES = list(itertools.islice(affordable(), N_CASES))
 
 
 @pytest.mark.parametrize("first", range(0, N_CASES, CHUNK))
 def test_nothing_wrong_is_said(first):
     wrong = []
     for seed in CASES[first : first + CHUNK]:
-        verdict = referee.examine(seed)
+        verdict = referee.examine(seed, seconds=5.0)
         wrong += [
             (seed, verdict.header.risk, verdict.header.gamma, *flag) for flag in verdict.flags if flag[0] != "late"
         ]

@@ -77,8 +77,9 @@ def make_risk(name, rng):
 
 
 def gap(risk, result, certificate):
-    """The gap in units of max(|R|, R(0) - R)."""
-    return certificate.gap / max(abs(result.fun), risk.value(risk.zero) - result.fun)
+    """The gap in units of max(|R|, R(0) - R); an optimum of R = R(0) = 0 at 0 has no such unit, its gap must be 0."""
+    unit = max(abs(result.fun), risk.value(risk.zero) - result.fun)
+    return certificate.gap / unit if unit else certificate.gap
 
 
 @pytest.mark.parametrize("kind", SETS)

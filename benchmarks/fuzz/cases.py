@@ -16,7 +16,13 @@ FAMILIES = {"gaussian": 2.0, "collinear": 3.0, "conditioned": 3.0, "copies": 2.0
             "column scales": 2.0, "float32": 1.5, "weights": 1.0, "in the span": 1.0, "optimum at 0": 1.0,
             "integer": 1.0, "portfolio": 0.7}  # fmt: skip
 RISKS = {"LeastSquares": 45.0, "Quadratic": 40.0, "Logistic": 4.0, "Huber": 4.0, "Poisson": 3.5, "Multinomial": 3.5}
-MODES = {"root": 0.9, "certify timed": 0.03, "exact timed": 0.04, "auto timed": 0.03}
+MODES = {"root": 0.45, "certify timed": 0.3, "exact timed": 0.2, "auto timed": 0.05}
+SLOW_MODES = {
+    "root": 0.85,
+    "certify timed": 0.05,
+    "exact timed": 0.05,
+    "auto timed": 0.05,
+}  # of losses that branch long
 LIMIT = 0.5  # seconds, where the time is limited
 
 
@@ -49,11 +55,12 @@ class Case:
 def header(seed: int) -> Header:
     """The first draws of a case."""
     rng = np.random.default_rng([1313, seed])
-    family, risk, mode = (_draw(rng, table) for table in (FAMILIES, RISKS, MODES))
+    family, risk = (_draw(rng, table) for table in (FAMILIES, RISKS))
+    mode = _draw(rng, MODES if risk in ("LeastSquares", "Quadratic") else SLOW_MODES)
     gamma = str(rng.choice(gammas.ALL))
     if family == "portfolio":
         risk, gamma = "Quadratic", str(rng.choice(["Simplex", "Portfolio", "Simplex"]))
-    if risk == "Quadratic" and rng.random() < 0.3 and family != "portfolio":
+    if risk in ("LeastSquares", "Quadratic") and rng.random() < 0.3 and family != "portfolio":
         gamma = "Everywhere"
     return Header(seed, family, risk, gamma, mode, bool(rng.random() < 0.3))
 
@@ -70,6 +77,8 @@ def case(seed: int) -> Case:
     outputs = 3 if head.risk == "Multinomial" else 1
     d = int(rng.integers(2, 6)) if outputs == 1 else int(rng.integers(2, 4))
     n = int(rng.integers(2, 13)) if head.risk in ("LeastSquares", "Quadratic") else int(rng.integers(6, 17))
+    if head.family == "collinear" and rng.random() < 0.4:
+        d = 2
     k = int(rng.integers(1, 4)) if outputs > 1 else int(rng.integers(1, min(d, 3) + 1))
     X, v, intercept = _data(rng, head.family, n, d)
     if head.family == "optimum at 0":
@@ -78,7 +87,7 @@ def case(seed: int) -> Case:
     weight = None
     if head.family == "weights" or rng.random() < 0.1:
         weight = 10 ** rng.uniform(*((-8, 8) if head.family == "weights" else (-1, 1)), n)
-    ridge = float(rng.choice([0, 0, 1e-8, 1e-3, 1.0])) * float(rng.choice([1.0, np.mean(X**2)]))
+    ridge = float(rng.choice([0, 0, 0, 1e-8, 1e-3, 1.0])) * float(rng.choice([1.0, np.mean(X**2)]))
     intercept = intercept or bool(rng.random() < 0.25)
     if single:
         X, v, ridge = X.astype(np.float32), v.astype(np.float32), float(np.float32(ridge))
@@ -99,10 +108,11 @@ def _data(rng: np.random.Generator, family: str, n: int, d: int) -> tuple[np.nda
     if family in ("float32", "weights", "scales"):
         base = str(rng.choice(["gaussian", "collinear", "conditioned", "copies"]))
     if base == "collinear":
-        eps = 10 ** rng.uniform(*((-6, -2) if family == "float32" else (-14, -4)))
+        least = -14 if rng.random() < 0.5 else -7
+        eps = 10 ** rng.uniform(*((-6, -2) if family == "float32" else (least, -4)))
         for j in range(1, d if rng.random() < 0.3 else 2):
             X[:, j] = X[:, 0] + eps * (v if j == 1 else rng.standard_normal(n))
-        v = v + 10 ** rng.uniform(-9, 0) * rng.standard_normal(n)
+        v = v + (rng.random() < 0.6) * 10 ** rng.uniform(-9, 0) * rng.standard_normal(n)
     elif base == "conditioned":
         c = rng.uniform(0, 5 if family == "float32" else 14)
         left, _, right = np.linalg.svd(X, full_matrices=False)

@@ -105,13 +105,18 @@ class Region:
                         equal = [row for row in here if row.equal]
                         yield fixed, [(row.slopes(signs), row.rhs) for row in (*equal, *active)]
 
+    def _room(self, i: int, value: Fraction) -> Fraction:
+        """How far an entry is from its nearer bound, or from 0."""
+        ends = [abs(value), *(abs(value - bound[i]) for bound in (self.lower, self.upper) if i in bound)]
+        return min(ends)
+
     def inside(self, w: Vector) -> Vector | None:
         """A member beside w with the same support at most: exactly one, or None where none is found."""
         w = {i: clip(v, self.lower.get(i), self.upper.get(i)) for i, v in w.items()}
         for row in self.rows:
             left = row.left(w)
             if row.equal and left != row.rhs and set(w) & set(row.coef):
-                i = max(set(w) & set(row.coef), key=lambda i: abs(w[i]))
+                i = max(set(w) & set(row.coef), key=lambda i: self._room(i, w[i]))
                 w[i] += (row.rhs - left) / row.coef[i]
             elif left > row.rhs >= 0:
                 w = {i: v * row.rhs / left if i in row.coef else v for i, v in w.items()}

@@ -30,7 +30,7 @@ def main(options=()):
     parser.add_argument("--seed", type=int, default=0, help="the integer of the first case (0)")
     parser.add_argument("--jobs", type=int, default=2, help="processes (2)")
     parser.add_argument("--only", default="", help="cases whose family, risk, set or mode has this name")
-    parser.add_argument("--patience", type=float, default=20.0, help="seconds before a case counts as a hang (20)")
+    parser.add_argument("--patience", type=float, default=10.0, help="CPU seconds before a case counts as a hang (10)")
     parser.add_argument("--replay", type=int, help="run this case alone and tell all about it")
     args = parser.parse_args(list(options))
     if args.replay is not None:
@@ -133,7 +133,7 @@ def verdicts(numbers, args):
                 pipe.send(None)
                 del workers[pipe]
         for worker in list(workers.values()):
-            if time.time() - worker.heard > 3 * args.patience + 60:
+            if time.time() - worker.heard > 10 * args.patience + 60:
                 yield from replace(workers, worker, begin, "hang", "the process did not answer and was ended")
 
 
