@@ -211,10 +211,9 @@ def _size(rng: np.random.Generator, risk: Any, X: np.ndarray, v: np.ndarray, out
     columns = np.linalg.norm(np.asarray(X, float), axis=0)
     columns = np.where(columns > 0, columns, 1.0)
     target = float(np.linalg.norm(v)) or 1.0
-    if type(risk).__name__ not in ("LeastSquares", "Quadratic", "Huber"):
-        target = np.sqrt(len(v))
-    size = target / columns
-    if rng.random() < 0.3:
+    linear = type(risk).__name__ in ("LeastSquares", "Quadratic", "Huber")
+    size = (target if linear else np.sqrt(len(v))) / columns
+    if linear and rng.random() < 0.3:
         together = np.abs(np.linalg.lstsq(np.asarray(X, float), np.asarray(v, float))[0])
         size = np.maximum(size, together)
     return np.tile(size, outputs)

@@ -189,46 +189,47 @@ class Model:
         return value, g, H
 
     def intercepts(self, w: dict[int, Any]) -> list[mpmath.mpf]:
-        """The best ones for w, by Newton's method; where the curvature vanishes, by bisection."""
-        if not self.open:
-            return []
+        """The best ones for w: by a safe Newton method for one, class by class and then together for several."""
         w = {i: mp(v) for i, v in w.items()}
-        if len(self.open) == 1:
-            return [self._one_intercept(w)]
+        if len(self.open) <= 1:
+            return [self._root(w, [MP.mpf(0)], 0) for _ in self.open]
         b = [MP.mpf(0)] * self.n_intercepts
         value = self.value(w, b)
-        for _ in range(60):
+        for turn in range(60):
             _, g, H = self.look(w, b, [])
             step = eliminate(H, [-v for v in g])
-            t = MP.mpf(1)
-            while t > 1e-9 and not (new := self.value(w, trial := moved(b, step, t))) < value:
-                t /= 2
-            if t <= 1e-9:
-                break
-            small = value - new < 1e-45 * abs(value)
-            b, value = trial, new
-            if small:
+            trial, t = moved(b, step, MP.mpf(1)), 1
+            while t < 64 and not (new := self.value(w, trial)) < value:
+                t *= 4
+                trial = moved(b, step, MP.mpf(1) / t)
+            if not new < value:
+                trial = [self._root(w, b, j) if j == turn % len(b) else v for j, v in enumerate(b)]
+                new = self.value(w, trial)
+            gain, b, value = value - new, trial, new
+            if gain <= MP.mpf(10) ** -45 * abs(value) and turn >= len(b):
                 break
         return b
 
-    def _one_intercept(self, w: dict[int, Any]) -> mpmath.mpf:
-        low, high, b = None, None, MP.mpf(0)
-        reach = MP.mpf(1)
-        for _ in range(400):
-            _, (slope,), ((bend,),) = self.look(w, [b], [])
+    def _root(self, w: dict[int, Any], b: list[Any], j: int) -> mpmath.mpf:
+        """The best b_j for the others: enclosed by longer and longer steps, then Newton's method or bisection."""
+        b, ends, step = list(b), [None, None], MP.mpf(1)
+        for _ in range(600):
+            _, g, H = self.look(w, b, [])
+            slope, bend = g[j], H[j][j]
             if slope == 0:
                 break
-            low, high = (b, high) if slope < 0 else (low, b)
-            new = b - slope / bend if bend > 0 else None
-            if low is None or high is None:  # not yet enclosed: go on in the same direction, faster and faster
-                reach *= 4
-                new = b + (reach if slope < 0 else -reach) if new is None or abs(new - b) > reach else new
-            elif new is None or not low < new < high:
-                new = (low + high) / 2
-            if abs(new - b) <= MP.mpf(10) ** -50 * (1 + abs(b)):
+            ends[slope > 0] = b[j]
+            if None in ends:
+                move = -4 * abs(step) if slope > 0 else 4 * abs(step)
+            else:
+                move = -slope / bend if bend > 0 else MP.inf
+                if not ends[0] < b[j] + move < ends[1] or 2 * abs(move) > abs(step):
+                    move = (ends[0] + ends[1]) / 2 - b[j]
+            step = move
+            b[j] += move
+            if abs(move) <= MP.mpf(10) ** -55 * (1 + abs(b[j])):
                 break
-            b = new
-        return b
+        return b[j]
 
 
 def moved(b: list[Any], step: list[Any], t: Any) -> list[Any]:
