@@ -14,6 +14,7 @@ ALL = [
     "gene-expression",
     "certificates",
     "peers",
+    "fuzz",
 ]
 
 names = list(itertools.takewhile(lambda argument: not argument.startswith("-"), sys.argv[1:]))
