@@ -3,9 +3,10 @@
     python -m benchmarks interleaved --against ../before
     python -m benchmarks interleaved --against ../before --problems P1,P3 --repeats 3
 
-The problems are those of `benchmarks peers`, the method is "auto". Each run has a process of its own, on one
-thread unless OMP_NUM_THREADS says otherwise; imports are not timed, reading the data into a risk is. Printed: the median seconds of both, their ratio and that of CPU seconds, ∇R_i
-calls and R; marked: both ratios above 1.10, more gradients, a higher R. The exit status is 1 if anything is marked.
+The problems are those of `benchmarks peers`, the method is "auto". Each run has a process of its own, on one thread
+unless OMP_NUM_THREADS says otherwise; imports are not timed, reading the data into a risk is. Printed: the median
+seconds of both, their ratio and that of CPU seconds, ∇R_i calls and R; marked: both ratios above 1.10, more gradients,
+a higher R. The exit status is 1 if anything is marked.
 """
 
 import argparse
