@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from ._arrays import Array, index_like, like, scatter, to_host
-from ._small_quadratic import minimise_quadratic
+from ._small_quadratic import minimise_quadratic, solve
+from .risks._curvature import LinearCurvature
 from .risks._linear import LinearModel
 from .risks.base import Point, Risk
 from .sets import ConstraintSet, EmptySlice, Everywhere, GroupWise, L1Ball, Simplex, SubSimplex
@@ -29,13 +32,18 @@ class Units:
 
 
 def refit(
-    risk: Risk, gamma: ConstraintSet, support: np.ndarray, start: Array | None = None, units: Units | None = None
+    risk: Risk,
+    gamma: ConstraintSet,
+    support: np.ndarray,
+    start: Array | None = None,
+    units: Units | None = None,
+    deadline: float = math.inf,
 ) -> Point:
     """argmin R(w) over w in Γ that are zero outside the support, for convex R: k unknowns.
 
     Newton steps on the restricted risk, each the solution of a quadratic problem over the slice of Γ, with a line
     search; for a quadratic risk the first step is the answer. Risks without known curvature take accelerated
-    projected gradient steps.
+    projected gradient steps. After the deadline, a reading of `time.perf_counter`, the best point so far is returned.
     """
     part = risk.restrict(support)
     direct = None if units is not None or isinstance(gamma, Everywhere) else _at_once(part, gamma, support)
@@ -53,9 +61,9 @@ def refit(
                 if not math.isfinite(here.value) or (model is None and origin.value < here.value):
                     here = origin
             if model is None:
-                here = _accelerated(part, gamma, support, here)
+                here = _accelerated(part, gamma, support, here, deadline)
             else:
-                here = _newton(part, gamma, support, here, units)
+                here = _newton(part, gamma, support, here, units, deadline)
     point = risk.at(scatter(here.w, index_like(support, here.w), risk.n_features), index_like(support, here.w))
     if type(part) is type(risk) and part.n_outputs == 1 and isinstance(part, LinearModel):
         point._state = here.state  # the same predictions, without another look at the data
@@ -75,7 +83,9 @@ def _at_once(part: Risk, gamma: ConstraintSet, support: np.ndarray) -> np.ndarra
     )
 
 
-def _newton(part: Risk, gamma: ConstraintSet, support: np.ndarray, here: Point, units: Units | None) -> Point:
+def _newton(
+    part: Risk, gamma: ConstraintSet, support: np.ndarray, here: Point, units: Units | None, deadline: float
+) -> Point:
     for _ in range(300):  # Newton needs few, the majoriser of a robust loss more
         model = part.curvature(here)
         G = model.block(np.arange(support.size))
@@ -84,36 +94,62 @@ def _newton(part: Risk, gamma: ConstraintSet, support: np.ndarray, here: Point, 
         base = part.at(part.zero) if model.exact else here
         b = G @ to_host(base.w).astype(float) - 0.5 * to_host(base.gradient)
         if not (np.isfinite(G).all() and np.isfinite(b).all()):
-            return _accelerated(part, gamma, support, here)
-        if units is None:
-            target = minimise_quadratic(G, b, gamma, support, values)
+            return _accelerated(part, gamma, support, here, deadline)
+        accurate = True
+        if isinstance(gamma, Everywhere):
+            target, accurate = solve(G, b)
+        elif units is None:
+            target = minimise_quadratic(G, b, gamma, support, values, deadline)
         else:
             s = units.scales[support]
-            target = s * minimise_quadratic(s[:, None] * G * s, s * b, units.gamma, support, values / s)
+            target = s * minimise_quadratic(s[:, None] * G * s, s * b, units.gamma, support, values / s, deadline)
         if model.exact:
-            return part.at(like(target, here.w))
-        move = target - values
-        slope = float(to_host(here.gradient) @ move)
-        size = 1.0
-        while size > 1e-10:
-            there = part.at(like(values + size * move, here.w))
-            if there.value <= here.value + 1e-4 * size * min(slope, 0.0):
-                break
-            size *= 0.5
-        else:
-            return _accelerated(part, gamma, support, here) if slope > 0 else here
+            there = part.at(like(target, here.w))
+            return there if accurate else _refined(model, there)
+        there = _along(part, here, target - values)
+        if there is here:
+            downhill = float(to_host(here.gradient) @ (target - values)) <= 0
+            return here if downhill else _accelerated(part, gamma, support, here, deadline)
         gained = here.value - there.value
         here = there
-        if gained <= 1e-13 * abs(here.value):
+        if gained <= 1e-13 * abs(here.value) or time.perf_counter() > deadline:
             break
     return here
 
 
-def _accelerated(part: Risk, gamma: ConstraintSet, support: np.ndarray, here: Point) -> Point:
+def _along(part: Risk, here: Point, move: np.ndarray) -> Point:
+    """The first of here + move, here + move/2, ... that is lower by enough; or here."""
+    values = to_host(here.w).astype(float)
+    slope = float(to_host(here.gradient) @ move)
+    size = 1.0
+    while size > 1e-10:
+        there = part.at(like(values + size * move, here.w))
+        if there.value <= here.value + 1e-4 * size * min(slope, 0.0):
+            return there
+        size *= 0.5
+    return here
+
+
+def _refined(model: Any, point: Point) -> Point:
+    """The same minimiser of a quadratic, from the columns themselves where G, their products, is too coarse."""
+    for _ in range(3):
+        move = model.correction(point) if isinstance(model, LinearCurvature) else None
+        if move is None:
+            break
+        there = point.risk.at(like(to_host(point.w) + move, point.w))
+        if not there.value < point.value:
+            break
+        point = there
+    return point
+
+
+def _accelerated(part: Risk, gamma: ConstraintSet, support: np.ndarray, here: Point, deadline: float) -> Point:
     """Projected gradient steps with a step size that adapts, for risks whose curvature is not known."""
     L = 1.0
     y, t = here, 1.0
     for _ in range(1000):
+        if time.perf_counter() > deadline:
+            break
         L *= 0.7
         while True:
             v = y.w - y.gradient / L
@@ -156,10 +192,21 @@ def _contenders(worth: np.ndarray, diagonal: np.ndarray, q: np.ndarray, loss: fl
 
 
 def _inverse(G: np.ndarray) -> np.ndarray:
+    """G⁻¹, or (G + 1e-13 diag G)⁻¹ where columns depend on each other.
+
+    1/H_ii is what the other columns leave of column i: with that little damping it is nearly nothing for a column that
+    is a copy or a combination of others, as it must be, for such a column costs nothing to drop.
+    """
+    diagonal = np.maximum(np.diagonal(G), 1e-300)
     try:
-        return np.linalg.inv(G)
+        if (np.diagonal(np.linalg.cholesky(G)) ** 2 > 1e-11 * diagonal).all():
+            return np.linalg.inv(G)
     except np.linalg.LinAlgError:
-        return np.linalg.pinv(G)
+        pass
+    size = np.sqrt(diagonal)
+    return np.linalg.pinv(G / size / size[:, None] + 1e-13 * np.eye(len(G)), rcond=0.0, hermitian=True) / np.outer(
+        size, size
+    )
 
 
 @dataclass
@@ -206,19 +253,19 @@ class SwapSearch:
         best = point
         if not point.visits:  # not refitted by the step that led here
             start = np.union1d(np.flatnonzero(to_host(point.w)), self.keep).astype(np.intp)
-            best = min(point, refit(self.risk, self.gamma, start, point.w, self.units), key=lambda p: p.value)
+            best = min(point, self._refit(start, point), key=lambda p: p.value)
         model = self.model or self.risk.curvature(best)
         if model is None or not self.risk.convex:
             return best
         self.model, spent = model if model.exact else None, model.spent
-        diagonal = np.maximum(model.diagonal, 1e-300)
+        diagonal = model.diagonal
+        diagonal = np.where(diagonal > 1e-300, diagonal, 1e300)  # a column of zeros is worth nothing
         for _ in range(self.max_rounds):
             improved = self._round(best, model, diagonal)
-            if improved is None:
-                break
-            best, self.helped = improved, True
-            if time.perf_counter() > self.deadline:
-                self.cut = True
+            if improved is not None:
+                best, self.helped = improved, True
+            self.cut = time.perf_counter() > self.deadline
+            if improved is None or self.cut:
                 break
             if not model.exact:
                 self.n_products += model.spent - spent
@@ -242,9 +289,25 @@ class SwapSearch:
             proposed = self.gamma.sparse_support(v, self.k, self.keep)
             stay = stay if proposed is None else proposed
         try:
-            return refit(self.risk, self.gamma, stay, point.w, self.units)
+            return self._refit(stay, point)
         except EmptySlice:
             return point
+
+    def _refit(self, support: np.ndarray, start: Point) -> Point:
+        return refit(self.risk, self.gamma, support, start.w, self.units, self.deadline)
+
+    def best_of_all(self, point: Point) -> Point:
+        """The best point on any k coordinates, each tried by a refit: where there are but few such supports."""
+        others = np.setdiff1d(np.arange(self.risk.n_features), self.keep)
+        best = point
+        for chosen in itertools.combinations(others.tolist(), self.k - self.keep.size):
+            self.cut = time.perf_counter() > self.deadline
+            if self.cut:
+                break
+            with suppress(EmptySlice):
+                candidate = self._refit(np.union1d(self.keep, chosen).astype(np.intp), best)
+                best = candidate if candidate.value < best.value else best
+        return best
 
     def _round(self, point: Point, model: Any, diagonal: np.ndarray) -> Point | None:
         """The point after the exchanges of one round, or None if none of those tried helps."""
@@ -264,9 +327,11 @@ class SwapSearch:
             out = int(S[i]) if i < S.size else None
             if j in used or (out is not None and out not in used):
                 continue
+            if time.perf_counter() > self.deadline:
+                break
             trial = np.array(sorted((used - {out}) | {j}), dtype=np.intp)
             try:
-                candidate = refit(self.risk, self.gamma, trial, best.w, self.units)
+                candidate = self._refit(trial, best)
             except EmptySlice:  # Γ has no member there, a group that must be used would be empty, say
                 continue
             if candidate.value < best.value - 1e-12 * scale:
