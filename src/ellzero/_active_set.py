@@ -55,8 +55,7 @@ class _Faces:
         for edge in (self.lower, self.upper):
             u = np.where(np.isfinite(edge) & (np.abs(u - edge) <= _EDGE * np.abs(edge)), edge, u)
         self.u = np.where(self.bent & (np.abs(u) <= near), 0.0, u)
-        self.sign = np.where(np.where(self.bent, self.u, self.lower + self.upper) < 0, -1.0, 1.0)
-        self.sign[~self.bent & (self.lower >= 0)] = 1.0
+        self.sign = np.where(np.where(self.bent, self.u < 0, self.lower < 0), -1.0, 1.0)  # of what is under a cap
         self.free = (self.u > self.lower) & (self.u < self.upper) & ~(self.bent & (self.u == 0))
         self.tight = shape.equal.copy()
         for row in np.flatnonzero(shape.equal):  # an equation needs entries that can move

@@ -87,8 +87,8 @@ def _in_ellipsoid(G: np.ndarray, b: np.ndarray, halves: np.ndarray) -> np.ndarra
 def _in_lp_ball(G: np.ndarray, b: np.ndarray, p: float, radius: float, start: np.ndarray) -> np.ndarray | None:
     """argmin uᵀGu - 2bᵀu over Σ|u_i/radius|^p <= 1, 1 < p < ∞, which does not hold for the minimiser without it.
 
-    Σ|u_i/radius|^p of the minimiser of uᵀGu - 2bᵀu + μΣ|u_i/radius|^p, by Newton's method, falls with μ: the μ at which it
-    is 1 is found between bounds.
+    Σ|u_i/radius|^p of the minimiser of uᵀGu - 2bᵀu + μΣ|u_i/radius|^p, by Newton's method, falls with μ: the μ at
+    which it is 1 is found between bounds.
     """
     from scipy.optimize import brentq
 
@@ -143,7 +143,7 @@ def _by_cuts(G: np.ndarray, b: np.ndarray, gamma: Intersection, deadline: float)
         cuts = [(p, p - point) for p in (s.project(point) for s in gamma.sets)]
         cuts = [(p, way) for p, way in cuts if norm(way) > 1e-12 * norm(p)]
         if not cuts:
-            return point
+            return np.asarray(point)
         A = np.vstack([A, *(units * way / norm(units * way) for p, way in cuts)])
         h = np.append(h, [way @ p / norm(units * way) for p, way in cuts])
     return None
@@ -185,7 +185,7 @@ def _by_gradients(
     L = float(np.linalg.eigvalsh(G)[-1])
     if not L > 0:
         return start
-    found = units * _fista(G, b, 1 / L, project, start, deadline)
+    found: np.ndarray = units * _fista(G, b, 1 / L, project, start, deadline)
     return found if other is None else gamma.project(found, support)
 
 

@@ -112,12 +112,11 @@ class SwapSearch:
         diagonal = model.diagonal
         diagonal = np.where(diagonal > 1e-300, diagonal, 1e300)  # a column of zeros is worth nothing
         for _ in range(self.max_rounds):
-            improved = self._round(best, model, diagonal)
-            if improved is not None:
-                best, self.helped = improved, True
             self.cut = time.perf_counter() > self.deadline
-            if improved is None or self.cut:
+            improved = None if self.cut else self._round(best, model, diagonal)
+            if improved is None:
                 break
+            best, self.helped = improved, True
             if not model.exact:
                 self.n_products += model.spent - spent
                 model = self.risk.curvature(best)

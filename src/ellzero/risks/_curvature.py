@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _ROUNDING = 1e-14  # what is left of the squares of a constant column, relative, once its mean is taken off
 
+
 class LinearCurvature:
     """G = ½∇²R(w) of a linear model: XᵀDX + (ridge/2)I, D = ½ share ℓ''(z), centred if there is an intercept.
 
@@ -107,7 +108,6 @@ class LinearCurvature:
         if self.model.ridge:
             gram[np.diag_indices_from(gram)] += 0.5 * self.model.ridge
         return gram
-
 
     def correction(self, point: Point) -> np.ndarray | None:
         """argmin R(w + u) over u for a quadratic R, from X itself: κ(X) counts, and not κ(X)² as in the products.
