@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 import ellzero as ez
 from common import membership, support_preserving_sets
 from ellzero import sets as S
-from ellzero._small_quadratic import _on_face, minimise_quadratic
+from ellzero._active_set import minimise_on_polyhedron
+from ellzero._small_quadratic import minimise_quadratic
 from ellzero.finish import SwapSearch, _contenders, refit
 from ellzero.risks._damped import Damped
 from ellzero.sets._slices import polyhedron
@@ -113,18 +114,16 @@ class TestRefit:
         v = gamma.project(u - 1e3 * slope)
         assert slope @ (v - u) >= -1e-9
 
-    def test_a_wrong_face_is_refused(self):
-        faces, G, b = polyhedron(S.L1Ball(1.0), 2), np.eye(2), np.array([2.0, 1.5])
-        np.testing.assert_allclose(_on_face(G, b, faces, np.array([0.6, 0.4])), [0.75, 0.25])
-        np.testing.assert_allclose(_on_face(G, b * [1, -1], faces, np.array([0.6, -0.4])), [0.75, -0.25])
-        assert _on_face(G, 0.1 * b, faces, np.array([0.6, 0.4])) is None  # the cap would push outwards
-        for u in (
-            [1.0, 0.0],
-            [0.0, 1.0],
-            [0.3, 0.3],
-            [0.5, -0.5],
-        ):  # one has to enter, the cap is tight, a sign is wrong
-            assert _on_face(G, b, faces, np.array(u)) is None
+    def test_every_start_ends_on_the_same_face(self):
+        shape, G, b = polyhedron(S.L1Ball(1.0), 2), np.eye(2), np.array([2.0, 1.5])
+        for start in ([0.0, 0.0], [0.6, 0.4], [1.0, 0.0], [0.0, -1.0], [0.3, 0.3], [-0.5, -0.5]):
+            for flip in ([1, 1], [1, -1], [-1, 1]):
+                u = minimise_on_polyhedron(G, b * flip, shape, np.array(start))
+                np.testing.assert_allclose(u, np.array([0.75, 0.25]) * flip, atol=1e-15)
+        np.testing.assert_allclose(minimise_on_polyhedron(G, 0.1 * b, shape, np.array([0.6, 0.4])), 0.1 * b)
+        flat = np.zeros((2, 2))  # along a direction without curvature to the boundary, and no further
+        np.testing.assert_allclose(minimise_on_polyhedron(flat, b, shape, np.zeros(2)), [1.0, 0.0], atol=1e-15)
+        assert minimise_on_polyhedron(flat, b, polyhedron(S.NonNegative(), 2), np.zeros(2)) is None
 
 
 class TestSwaps:

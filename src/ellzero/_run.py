@@ -66,7 +66,9 @@ class Run:
         threshold = None
         if self.kind == "two-step" and not isinstance(self.problem.gamma, Everywhere):
             threshold = self._projector("sparse")
-        self.step: Step = bind_step(self.method.step, self.risk, self.counts, self.problem.gamma, threshold, self.units)
+        self.step: Step = bind_step(
+            self.method.step, self.risk, self.counts, self.problem.gamma, threshold, self.units, lambda: self.deadline
+        )
         self.oracle: Gradients = self.method.oracle.bind(self.risk, self.counts, self.entropy)
         self.point = self.best = self.risk.at(*self._start(x0))
         if x0 is not None and self.method.step == "pursuit":
@@ -181,6 +183,11 @@ class Run:
     def seconds(self) -> float:
         """Since the start, earlier sittings of a resumed run included."""
         return time.perf_counter() - self.started + self.elapsed_before
+
+    @property
+    def deadline(self) -> float:
+        """The reading of `time.perf_counter` at which the time limit is reached."""
+        return self.started - self.elapsed_before + self.limit
 
     def watch(self) -> float:
         """R at the current point; the best point is kept."""

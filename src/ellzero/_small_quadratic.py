@@ -3,51 +3,158 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
-from functools import partial
 
 import numpy as np
 
+from ._active_set import is_member, minimise_on_polyhedron
 from ._arrays import norm
-from .sets import ConstraintSet, EmptySlice, Everywhere, NonNegative
-from .sets._slices import Polyhedron, polyhedron, restrict
-
-_FIRST_GUESS = 8  # steps after which the tight constraints are first taken for known
+from .sets import ConstraintSet, Ellipsoid, EmptySlice, Everywhere, Intersection, L2Ball, LpBall, NonNegative
+from .sets._quadratic import minimise_over_polytope
+from .sets._slices import polyhedron, restrict
 
 
 def minimise_quadratic(
-    G: np.ndarray, b: np.ndarray, gamma: ConstraintSet, support: np.ndarray, start: np.ndarray
+    G: np.ndarray,
+    b: np.ndarray,
+    gamma: ConstraintSet,
+    support: np.ndarray,
+    start: np.ndarray,
+    deadline: float = math.inf,
 ) -> np.ndarray:
-    """argmin uᵀGu - 2bᵀu over the slice of Γ on the support."""
+    """argmin uᵀGu - 2bᵀu over the slice of Γ on the support.
+
+    Bounds and caps have an answer in finitely many steps, balls and ellipsoids one in one unknown. For other sets
+    projected gradient steps are made until they end or the deadline, a reading of `time.perf_counter`, has passed.
+    """
     if isinstance(gamma, Everywhere):
-        return _solve(G, b)
+        return solve(G, b)[0]
     if (found := gamma.quadratic_minimum(G, b, support)) is not None:
         return found
-    free, project = _solve(G, b), gamma.on(support)
-    inside = project(free)
-    if norm(inside - free) <= 1e-14 * norm(free):
-        return free
-    if isinstance(gamma, NonNegative) and (found := _non_negative(G, b, free)) is not None:
+    if isinstance(gamma, NonNegative) and (found := _non_negative(G, b)) is not None:
         return found
-    L = float(np.linalg.eigvalsh(G)[-1])
-    return _fista(G, b, 1 / L, project, start, partial(_slice_faces, gamma, support)) if L > 0 else project(start)
+    free, part, project = solve(G, b)[0], _slice(gamma, support), gamma.on(support)
+    shape = None if part is None else polyhedron(part, support.size)
+    if shape is not None:
+        start = start if is_member(shape, start) else project(start)
+        found = free if is_member(shape, free) else minimise_on_polyhedron(G, b, shape, start)
+    elif isinstance(part, Intersection):  # whose own projection takes longest
+        found = _by_cuts(G, b, part, deadline)
+    elif norm((inside := project(free)) - free) <= 1e-14 * norm(free):
+        return free
+    elif isinstance(part, (L2Ball, Ellipsoid)):
+        found = _in_ellipsoid(G, b, part.radius * getattr(part, "scales", np.ones(b.size)))
+    elif isinstance(part, LpBall):
+        found = _in_lp_ball(G, b, part.p, part.radius, project(start))
+    # what is left by rounding, and a polyhedron may be larger than its set
+    if found is not None and norm((inside := project(found)) - found) <= 1e-9 * norm(found):
+        return inside
+    return _by_gradients(G, b, gamma, support, project(start), deadline)
 
 
-def _slice_faces(gamma: ConstraintSet, support: np.ndarray) -> Polyhedron | None:
-    """The slice of Γ by bounds and caps, where it can be written so."""
+def _slice(gamma: ConstraintSet, support: np.ndarray) -> ConstraintSet | None:
+    """The slice of Γ as a set of its own, where that is known."""
     try:
-        part = restrict(gamma, support)
+        return restrict(gamma, support)
     except EmptySlice:  # only this description fails: there is a projection onto the slice
         return None
-    return None if part is None else polyhedron(part, support.size)
 
 
-def _non_negative(G: np.ndarray, b: np.ndarray, free: np.ndarray) -> np.ndarray | None:
+def _in_ellipsoid(G: np.ndarray, b: np.ndarray, halves: np.ndarray) -> np.ndarray | None:
+    """argmin uᵀGu - 2bᵀu over Σ(u_i/halves_i)² <= 1, which does not hold for the minimiser without it.
+
+    In v = u/halves, with G = VΛVᵀ and c = Vᵀb there: v = V(Λ + μ)⁻¹c, and the μ > 0 with ||v|| = 1 is found by
+    Newton's method on 1/||v||, which is nearly linear in μ, and concave: from the left it never goes too far.
+    """
+    eigenvalues, V = np.linalg.eigh(halves[:, None] * G * halves)
+    eigenvalues, c = np.maximum(eigenvalues, 0.0), V.T @ (halves * b)
+    c[(eigenvalues <= 1e-13 * eigenvalues[-1]) & (np.abs(c) <= 1e-13 * norm(c))] = 0.0  # rounding
+    if not (np.isfinite(c).all() and c.any()):
+        return None
+    weight = c * c
+    # ||v|| at the largest eigenvalue is a lower bound, so is each of its entries alone
+    mu = max(float(np.max(np.abs(c) - eigenvalues)), norm(c) - float(eigenvalues[-1]), 1e-16 * norm(c))
+    for _ in range(100):
+        size = math.sqrt(float(np.sum(weight / (eigenvalues + mu) ** 2)))
+        change = (size - 1) * size**2 / float(np.sum(weight / (eigenvalues + mu) ** 3))
+        mu += change
+        if not change > 1e-16 * mu:
+            break
+    return np.asarray(halves * (V @ (c / (eigenvalues + mu))))
+
+
+def _in_lp_ball(G: np.ndarray, b: np.ndarray, p: float, radius: float, start: np.ndarray) -> np.ndarray | None:
+    """argmin uᵀGu - 2bᵀu over Σ|u_i/radius|^p <= 1, 1 < p < ∞, which does not hold for the minimiser without it.
+
+    Σ|u_i/radius|^p of the minimiser of uᵀGu - 2bᵀu + μΣ|u_i/radius|^p, by Newton's method, falls with μ: the μ at
+    which it is 1 is found between bounds.
+    """
+    from scipy.optimize import brentq
+
+    u, G, b = start / radius, radius**2 * G, radius * b
+    ridge = 1e-14 * float(np.trace(G)) * np.eye(b.size)
+
+    def best_at(mu: float, u: np.ndarray) -> np.ndarray:
+        def value(u: np.ndarray) -> float:
+            return float(u @ (G @ u - 2 * b) + mu * np.sum(np.abs(u) ** p))
+
+        here = value(u)
+        for _ in range(60):
+            size = np.maximum(np.abs(u), 1e-150)
+            slope = G @ u - b + 0.5 * mu * p * np.sign(u) * size ** (p - 1)
+            bend = G + ridge + np.diag(0.5 * mu * p * (p - 1) * size ** (p - 2))
+            step, length = np.linalg.solve(bend, -slope), 1.0
+            fall = float(slope @ step)  # half of it is the most that a good step brings
+            while (there := value(u + length * step)) > here + 0.5 * length * fall and length > 1e-12:
+                length *= 0.5
+            u, gained, here = (u + length * step, here - there, there) if there <= here else (u, 0.0, here)
+            if gained <= 1e-15 * abs(here):
+                break
+        return u
+
+    def excess(level: float) -> float:
+        """The logarithm of Σ|u_i|^p, nearly linear in that of μ."""
+        nonlocal u
+        u = best_at(scale * math.exp(level), u)
+        return math.log(max(float(np.sum(np.abs(u) ** p)), 1e-300))
+
+    scale = 2 * float(np.abs(b).max(initial=0.0))  # no multiplier is much larger
+    try:
+        brentq(excess, -80.0, 5.0, xtol=1e-14, rtol=1e-14, maxiter=100)
+    except (ValueError, RuntimeError, np.linalg.LinAlgError):  # no change of sign, not found, overflow
+        return None
+    return np.asarray(radius * u / max(1.0, float(np.sum(np.abs(u) ** p)) ** (1 / p)))
+
+
+def _by_cuts(G: np.ndarray, b: np.ndarray, gamma: Intersection, deadline: float) -> np.ndarray | None:
+    """argmin uᵀGu - 2bᵀu over several sets, from outside: over half-spaces that contain them, more and more of them.
+
+    The projection p of u onto one of the sets gives the half-space (u - p)ᵀ(x - p) <= 0.
+    """
+    units = 1 / np.sqrt(np.maximum(np.diagonal(G), 1e-300))
+    G, b = units[:, None] * G * units + 1e-14 * np.eye(b.size), units * b
+    A, h = np.empty((0, b.size)), np.empty(0)
+    for _ in range(20 + 20 * b.size):
+        u = minimise_over_polytope(G, b, A, h)
+        if u is None or time.perf_counter() > deadline:
+            return None
+        point = units * u
+        cuts = [(p, p - point) for p in (s.project(point) for s in gamma.sets)]
+        cuts = [(p, way) for p, way in cuts if norm(way) > 1e-12 * norm(p)]
+        if not cuts:
+            return np.asarray(point)
+        A = np.vstack([A, *(units * way / norm(units * way) for p, way in cuts)])
+        h = np.append(h, [way @ p / norm(units * way) for p, way in cuts])
+    return None
+
+
+def _non_negative(G: np.ndarray, b: np.ndarray) -> np.ndarray | None:
     """argmin uᵀGu - 2bᵀu over u >= 0 by active sets: drop what is negative, add what pays most; None if that cycles."""
-    active, tolerance = free > 0, 1e-13 * float(np.abs(b).max(initial=0.0))
+    active, tolerance = np.ones(b.size, dtype=bool), 1e-13 * float(np.abs(b).max(initial=0.0))
     for _ in range(3 * b.size + 10):
         u = np.zeros(b.size)
-        u[active] = _solve(G[np.ix_(active, active)], b[active])
+        u[active] = solve(G[np.ix_(active, active)], b[active])[0]
         if (u < 0).any():
             active &= u > 0
             continue
@@ -59,21 +166,41 @@ def _non_negative(G: np.ndarray, b: np.ndarray, free: np.ndarray) -> np.ndarray 
     return None
 
 
+def _by_gradients(
+    G: np.ndarray, b: np.ndarray, gamma: ConstraintSet, support: np.ndarray, start: np.ndarray, deadline: float
+) -> np.ndarray:
+    """Projected gradients, in units in which the diagonal of G is 1 where Γ can be told in them."""
+    size = np.sqrt(np.maximum(np.diagonal(G), 0.0))
+    units, other = 1 / np.where(size > 0, size, 1.0), None
+    if units.max() > 10 * units.min():
+        try:
+            part = restrict(gamma, support)
+            other = None if part is None else part.rescaled(units)
+        except EmptySlice:
+            pass
+    if other is None:
+        units, project = np.ones(b.size), gamma.on(support)
+    else:
+        G, b, start, project = units[:, None] * G * units, units * b, start / units, other.project
+    L = float(np.linalg.eigvalsh(G)[-1])
+    if not L > 0:
+        return start
+    found: np.ndarray = units * _fista(G, b, 1 / L, project, start, deadline)
+    return found if other is None else gamma.project(found, support)
+
+
 def _fista(
     G: np.ndarray,
     b: np.ndarray,
     size: float,
     project: Callable[[np.ndarray], np.ndarray],
     start: np.ndarray,
-    describe: Callable[[], Polyhedron | None],
+    deadline: float,
 ) -> np.ndarray:
-    """Accelerated projected gradient steps on uᵀGu - 2bᵀu that start anew when they go the wrong way.
-
-    They soon tell which bounds and caps are tight. Then one linear system gives the answer: tried now and again.
-    """
-    u = y = project(start)
-    t, faces = 1.0, None
-    for count in range(1, 5001):
+    """Accelerated projected gradient steps on uᵀGu - 2bᵀu that start anew when they go the wrong way."""
+    u = y = start
+    t = 1.0
+    for _ in range(5000):
         following = project(y - size * (G @ y - b))
         moved = following - u
         if (y - following) @ moved > 0:
@@ -82,66 +209,42 @@ def _fista(
             moved = following - u
         if norm(moved) <= 1e-13 * norm(following) and norm(y - u) <= 1e-10 * norm(following):
             return following
-        if count == _FIRST_GUESS:
-            faces = describe()
-        if faces is not None and count & (count - 1) == 0:  # after 8, 16, 32, ... steps
-            answer = _on_face(G, b, faces, following)
-            if answer is not None and norm((inside := project(answer)) - answer) <= 1e-12 * norm(answer):
-                return inside
+        if time.perf_counter() > deadline:
+            break
         t_next = 0.5 * (1 + math.sqrt(1 + 4 * t * t))
         y, u, t = following + (t - 1) / t_next * moved, following, t_next
-    return u
+    return following
 
 
-def _on_face(G: np.ndarray, b: np.ndarray, faces: Polyhedron, u: np.ndarray) -> np.ndarray | None:
-    """argmin uᵀGu - 2bᵀu over the polyhedron, if its signs, tight bounds and tight caps are those of u; or None.
+def solve(G: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, bool]:
+    """G⁻¹b for a positive semidefinite G, and whether it is accurate.
 
-    On that face Gu + Aᵀλ∘sign(u) = b for the entries between their bounds; optimal if λ >= 0 and no other entry wants
-    to leave its place.
+    It is not where columns nearly depend on each other. Then the better of two: the shortest solution without the
+    directions that are rounding alone, and, if there is a Cholesky factor, the solution with residuals in longer
+    precision.
     """
-    size = np.abs(u)
-    low, high, idle = u <= faces.lower, u >= faces.upper, u == 0
-    tight = faces.equal | (faces.A @ size >= (1 - 1e-9) * faces.h)
-    free = ~(low | high | idle)
-    sign = np.where(u < 0, -1.0, 1.0)
-    tight &= faces.A[:, free].any(axis=1)
-    rows = faces.A[tight]
-    n, m = int(free.sum()), len(rows)
-    system = np.zeros((n + m, n + m))
-    system[:n, :n] = G[np.ix_(free, free)]
-    system[n:, :n] = rows[:, free] * sign[free]
-    system[:n, n:] = system[n:, :n].T
-    right = np.concatenate([b[free] - G[np.ix_(free, ~free)] @ u[~free], faces.h[tight] - rows[:, ~free] @ size[~free]])
-    try:
-        found = np.linalg.solve(system, right)
-    except np.linalg.LinAlgError:
-        return None
-    w, multiplier = u.copy(), np.zeros(len(faces.h))
-    w[free], multiplier[tight] = found[:n], found[n:]
-    price, pull = faces.A.T @ multiplier, b - G @ w
-    doubt = 1e-11 * float(np.abs(b).max(initial=0.0) + np.abs(G @ w).max(initial=0.0))
-    stays = (
-        (sign[free] * w[free] >= 0).all()
-        and ((faces.lower <= w) & (w <= faces.upper)).all()
-        and (faces.A @ np.abs(w) <= (1 + 1e-12) * faces.h).all()
-        and (multiplier[~faces.equal] >= 0).all()
-        # upwards from zero or a lower bound, downwards from zero or an upper one
-        and (pull - sign * price <= doubt)[(low | idle) & ~high].all()
-        and (pull - np.where(idle, -1.0, sign) * price >= -doubt)[(high | idle) & ~low].all()
-    )
-    return w if stays and np.isfinite(w).all() else None
-
-
-def _solve(G: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """G⁻¹b for a positive semidefinite G; the shortest solution where columns depend on each other up to rounding."""
     diagonal = np.diagonal(G)
+    candidates = []
     try:
         factor = np.linalg.cholesky(G)
         # a pivot is what the earlier columns leave of a diagonal entry
-        if (np.diagonal(factor) ** 2 > 1e-13 * diagonal).all():
-            return np.linalg.solve(G, b)  # importing SciPy's triangular solver would cost the first call more
+        pivots = np.diagonal(factor) ** 2
+        if (pivots > 1e-9 * diagonal).all():
+            return np.linalg.solve(G, b), True  # importing SciPy's triangular solver would cost the first call more
+        if (pivots > 1e-15 * diagonal).all():
+            candidates.append(_refined(G, b, np.linalg.solve(G, b)))
     except np.linalg.LinAlgError:
         pass
     scales = 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
-    least: np.ndarray = scales * np.linalg.lstsq(scales[:, None] * G * scales, scales * b, rcond=1e-12)[0]
-    return least
+    candidates.append(scales * np.linalg.lstsq(scales[:, None] * G * scales, scales * b, rcond=1e-12)[0])
+    exact, target = G.astype(np.longdouble), b.astype(np.longdouble)
+    # a gain within rounding is none, and the shortest solution is last
+    return min(reversed(candidates), key=lambda u: float(u @ (exact @ u - 2 * target))), False
+
+
+def _refined(G: np.ndarray, b: np.ndarray, u: np.ndarray) -> np.ndarray:
+    """A solution of Gu = b after iterative refinement."""
+    exact, long = G.astype(np.longdouble), u.astype(np.longdouble)
+    for _ in range(3):
+        long = long + np.linalg.solve(G, (b - exact @ long).astype(float))
+    return long.astype(float)

@@ -2,140 +2,27 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from ._arrays import Array, index_like, like, scatter, to_host
-from ._small_quadratic import minimise_quadratic
-from .risks._linear import LinearModel
+from ._arrays import to_host
+from ._refit import Units, refit
 from .risks.base import Point, Risk
 from .sets import ConstraintSet, EmptySlice, Everywhere, GroupWise, L1Ball, Simplex, SubSimplex
 from .sets._signs import admissible_signs
 
+__all__ = ["SwapSearch", "Units", "refit"]
+
 _BATCH = 8  # exchanges tried in a round; places looked at where not all can be
-
-
-@dataclass(frozen=True)
-class Units:
-    """Γ in units that make coordinates comparable: gamma = {u : scales∘u in Γ}."""
-
-    scales: np.ndarray
-    gamma: ConstraintSet
-
-
-def refit(
-    risk: Risk, gamma: ConstraintSet, support: np.ndarray, start: Array | None = None, units: Units | None = None
-) -> Point:
-    """argmin R(w) over w in Γ that are zero outside the support, for convex R: k unknowns.
-
-    Newton steps on the restricted risk, each the solution of a quadratic problem over the slice of Γ, with a line
-    search; for a quadratic risk the first step is the answer. Risks without known curvature take accelerated
-    projected gradient steps.
-    """
-    part = risk.restrict(support)
-    direct = None if units is not None or isinstance(gamma, Everywhere) else _at_once(part, gamma, support)
-    if direct is not None:
-        here = part.at(like(direct, part.zero))
-    else:
-        u = part.zero if start is None else like(to_host(start)[support], part.zero)
-        here = part.at(u if isinstance(gamma, Everywhere) else gamma.project(u, support))
-    if support.size and direct is None:
-        with np.errstate(over="ignore", invalid="ignore"):
-            model = part.curvature(here)
-            if model is None or not model.exact:
-                origin = part.at(part.zero if isinstance(gamma, Everywhere) else gamma.project(part.zero, support))
-                # a step too far, where exp overflows, say; and gradient steps alone take long to come back from afar
-                if not math.isfinite(here.value) or (model is None and origin.value < here.value):
-                    here = origin
-            if model is None:
-                here = _accelerated(part, gamma, support, here)
-            else:
-                here = _newton(part, gamma, support, here, units)
-    point = risk.at(scatter(here.w, index_like(support, here.w), risk.n_features), index_like(support, here.w))
-    if type(part) is type(risk) and part.n_outputs == 1 and isinstance(part, LinearModel):
-        point._state = here.state  # the same predictions, without another look at the data
-    return point
-
-
-def _at_once(part: Risk, gamma: ConstraintSet, support: np.ndarray) -> np.ndarray | None:
-    """The answer for a quadratic risk, where Γ solves such problems itself; None otherwise."""
-    if type(gamma).quadratic_minimum is ConstraintSet.quadratic_minimum or not support.size:
-        return None
-    origin = part.at(part.zero)
-    model = part.curvature(origin)
-    if model is None or not model.exact:
-        return None
-    return gamma.quadratic_minimum(
-        model.block(np.arange(support.size)), -0.5 * to_host(origin.gradient).astype(float), support
-    )
-
-
-def _newton(part: Risk, gamma: ConstraintSet, support: np.ndarray, here: Point, units: Units | None) -> Point:
-    for _ in range(300):  # Newton needs few, the majoriser of a robust loss more
-        model = part.curvature(here)
-        G = model.block(np.arange(support.size))
-        values = to_host(here.w).astype(float)
-        # where one step is enough it starts from the origin: the same answer to the last digit, whatever the start
-        base = part.at(part.zero) if model.exact else here
-        b = G @ to_host(base.w).astype(float) - 0.5 * to_host(base.gradient)
-        if not (np.isfinite(G).all() and np.isfinite(b).all()):
-            return _accelerated(part, gamma, support, here)
-        if units is None:
-            target = minimise_quadratic(G, b, gamma, support, values)
-        else:
-            s = units.scales[support]
-            target = s * minimise_quadratic(s[:, None] * G * s, s * b, units.gamma, support, values / s)
-        if model.exact:
-            return part.at(like(target, here.w))
-        move = target - values
-        slope = float(to_host(here.gradient) @ move)
-        size = 1.0
-        while size > 1e-10:
-            there = part.at(like(values + size * move, here.w))
-            if there.value <= here.value + 1e-4 * size * min(slope, 0.0):
-                break
-            size *= 0.5
-        else:
-            return _accelerated(part, gamma, support, here) if slope > 0 else here
-        gained = here.value - there.value
-        here = there
-        if gained <= 1e-13 * abs(here.value):
-            break
-    return here
-
-
-def _accelerated(part: Risk, gamma: ConstraintSet, support: np.ndarray, here: Point) -> Point:
-    """Projected gradient steps with a step size that adapts, for risks whose curvature is not known."""
-    L = 1.0
-    y, t = here, 1.0
-    for _ in range(1000):
-        L *= 0.7
-        while True:
-            v = y.w - y.gradient / L
-            there = part.at(v if isinstance(gamma, Everywhere) else gamma.project(v, support))
-            move = there.w - y.w
-            allowed = y.value + float(y.gradient @ move) + 0.5 * L * float(move @ move)
-            if there.value <= allowed + 1e-12 * abs(y.value) or L > 1e100:
-                break
-            L *= 2.0
-        if not there.value <= here.value - 1e-14 * abs(here.value):
-            if y is here:
-                return here
-            y, t = here, 1.0
-            continue
-        t_next = 0.5 * (1 + math.sqrt(1 + 4 * t * t))
-        ahead = there.w + (t - 1) / t_next * (there.w - here.w)
-        if not isinstance(gamma, Everywhere):
-            ahead = gamma.project(ahead, support)  # R may not be defined outside Γ
-        y, here, t = part.at(ahead), there, t_next
-        if not math.isfinite(y.value):
-            y, t = here, 1.0
-    return here
+_RIVALS = 3  # newcomers tried for a place where the formula is not the truth
+_DOUBT = 0.25  # how much of the cost of a place the formula may be wrong by
 
 
 def _chunks(a: np.ndarray, width: int) -> list[np.ndarray]:
@@ -156,10 +43,21 @@ def _contenders(worth: np.ndarray, diagonal: np.ndarray, q: np.ndarray, loss: fl
 
 
 def _inverse(G: np.ndarray) -> np.ndarray:
+    """G⁻¹, or (G + 1e-13 diag G)⁻¹ where columns depend on each other.
+
+    1/H_ii is what the other columns leave of column i: with that little damping it is nearly nothing for a column that
+    is a copy or a combination of others, as it must be, for such a column costs nothing to drop.
+    """
+    diagonal = np.maximum(np.diagonal(G), 1e-300)
     try:
-        return np.linalg.inv(G)
+        if (np.diagonal(np.linalg.cholesky(G)) ** 2 > 1e-11 * diagonal).all():
+            return np.linalg.inv(G)
     except np.linalg.LinAlgError:
-        return np.linalg.pinv(G)
+        pass
+    size = np.sqrt(diagonal)
+    return np.linalg.pinv(G / size / size[:, None] + 1e-13 * np.eye(len(G)), rcond=0.0, hermitian=True) / np.outer(
+        size, size
+    )
 
 
 @dataclass
@@ -206,20 +104,19 @@ class SwapSearch:
         best = point
         if not point.visits:  # not refitted by the step that led here
             start = np.union1d(np.flatnonzero(to_host(point.w)), self.keep).astype(np.intp)
-            best = min(point, refit(self.risk, self.gamma, start, point.w, self.units), key=lambda p: p.value)
+            best = min(point, self._refit(start, point), key=lambda p: p.value)
         model = self.model or self.risk.curvature(best)
         if model is None or not self.risk.convex:
             return best
         self.model, spent = model if model.exact else None, model.spent
-        diagonal = np.maximum(model.diagonal, 1e-300)
+        diagonal = model.diagonal
+        diagonal = np.where(diagonal > 1e-300, diagonal, 1e300)  # a column of zeros is worth nothing
         for _ in range(self.max_rounds):
-            improved = self._round(best, model, diagonal)
+            self.cut = time.perf_counter() > self.deadline
+            improved = None if self.cut else self._round(best, model, diagonal)
             if improved is None:
                 break
             best, self.helped = improved, True
-            if time.perf_counter() > self.deadline:
-                self.cut = True
-                break
             if not model.exact:
                 self.n_products += model.spent - spent
                 model = self.risk.curvature(best)
@@ -242,49 +139,67 @@ class SwapSearch:
             proposed = self.gamma.sparse_support(v, self.k, self.keep)
             stay = stay if proposed is None else proposed
         try:
-            return refit(self.risk, self.gamma, stay, point.w, self.units)
+            return self._refit(stay, point)
         except EmptySlice:
             return point
+
+    def _refit(self, support: np.ndarray, start: Point) -> Point:
+        return refit(self.risk, self.gamma, support, start.w, self.units, self.deadline)
+
+    def best_of_all(self, point: Point) -> Point:
+        """The best point on any k coordinates, each tried by a refit: where there are but few such supports."""
+        others = np.setdiff1d(np.arange(self.risk.n_features), self.keep)
+        best = point
+        for chosen in itertools.combinations(others.tolist(), self.k - self.keep.size):
+            self.cut = time.perf_counter() > self.deadline
+            if self.cut:
+                break
+            with suppress(EmptySlice):
+                candidate = self._refit(np.union1d(self.keep, chosen).astype(np.intp), best)
+                best = candidate if candidate.value < best.value else best
+        return best
 
     def _round(self, point: Point, model: Any, diagonal: np.ndarray) -> Point | None:
         """The point after the exchanges of one round, or None if none of those tried helps."""
         w, c = to_host(point.w).astype(float), -0.5 * to_host(point.gradient).astype(float)
         self.n_products += 1
         S = np.union1d(np.flatnonzero(w), self.keep).astype(np.intp)
-        gains = self._gains(w, c, S, model, diagonal)
-        if gains is None:
+        if S.size == w.size:
             return None
-        order, j_of, gain = gains
         scale = abs(point.value) + 1e-300
-        worth = [(int(i), int(j_of[i])) for i in order if gain[i] > 1e-10 * scale]
         exact = model.exact and isinstance(self.gamma, Everywhere)
+        tries = self._candidates(w, c, S, model, diagonal, exact, 1e-10 * scale)
         best, used = point, set(S.tolist())
-        tries = worth[: _BATCH * (1 if exact else self.patience)]
-        for i, j in tries:
+        for i, j in tries[: _BATCH * (1 if exact else self.patience)]:
             out = int(S[i]) if i < S.size else None
             if j in used or (out is not None and out not in used):
                 continue
+            if time.perf_counter() > self.deadline:
+                break
             trial = np.array(sorted((used - {out}) | {j}), dtype=np.intp)
             try:
-                candidate = refit(self.risk, self.gamma, trial, best.w, self.units)
+                candidate = self._refit(trial, best)
             except EmptySlice:  # Γ has no member there, a group that must be used would be empty, say
                 continue
             if candidate.value < best.value - 1e-12 * scale:
                 best, used = candidate, set(trial.tolist())
         return None if best is point else best
 
-    def _gains(
-        self, w: np.ndarray, c: np.ndarray, S: np.ndarray, model: Any, diagonal: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-        """For every place in the support (and a free one, if there is): the best newcomer and its gain."""
+    def _candidates(
+        self, w: np.ndarray, c: np.ndarray, S: np.ndarray, model: Any, diagonal: np.ndarray, exact: bool, least: float
+    ) -> list[tuple[int, int]]:
+        """Exchanges worth a try, the best first: a place in the support, or a free one beyond it, and its newcomer.
+
+        Where the formula is the truth, the best newcomer of each place, if it gains more than `least`; elsewhere its
+        best few, and also those that seem a little too dear.
+        """
         shift, price = self._prices(w, c, S)
         c = c - shift
         outside = np.ones(w.size, dtype=bool)
         outside[S] = False
-        if not outside.any():
-            return None
-        j_of, gain, q = np.empty(0, np.intp), np.empty(0), diagonal
+        rivals, doubt, q = (1, 0.0, diagonal) if exact else (_RIVALS, _DOUBT, diagonal)
         worth = np.where(outside, self._worth(c, price), 0.0)
+        found: list[tuple[np.ndarray, ...]] = []
         if S.size:
             whole, places, rows = model.affords(S.size), np.arange(S.size), np.flatnonzero(outside)
             C = model.columns(S) if whole else None
@@ -298,8 +213,7 @@ class SwapSearch:
             else:
                 inside = [np.einsum("ij,ij->j", H @ part, part) for part in _chunks(C.T, S.size)]
                 q = np.maximum(diagonal - np.concatenate(inside), 0.0)
-                rows = _contenders(worth, diagonal, q, float(loss.min()))
-            j_of, gain = np.zeros(S.size, np.intp), np.full(S.size, -np.inf)
+                rows = _contenders(worth, diagonal, q, (1 - doubt) * float(loss.min()))
             for some in _chunks(rows, places.size):
                 B = images[some] if C is None else C[some] @ H
                 slope = c[some, None] + B * (w[S] / h)[places]
@@ -307,15 +221,27 @@ class SwapSearch:
                 if whole:
                     room = np.maximum(q[some, None] + B**2 / h[places], 1e-9 * room)
                 won = self._worth(slope, price[some, None], some) ** 2 / room
-                best = won.argmax(axis=0)
-                more = won[best, np.arange(places.size)] - loss[places]
-                better = more > gain[places]
-                gain[places[better]], j_of[places[better]] = more[better], some[best[better]]
+                for _ in range(min(rivals, some.size)):
+                    best, columns = won.argmax(axis=0), np.arange(places.size)
+                    value = won[best, columns]
+                    good = value > (1 - doubt) * loss[places] + least
+                    found.append((places[good], some[best[good]], (value - loss[places])[good]))
+                    won[best, columns] = -np.inf
         if S.size < self.k:
             won = np.where(outside, worth**2 / np.maximum(q, 1e-9 * diagonal), -np.inf)
             best = np.argsort(-won)[: self.k - S.size]
-            j_of, gain = np.concatenate([j_of, best]), np.concatenate([gain, won[best]])
-        return np.argsort(-gain), j_of, gain
+            best = best[won[best] > least]
+            found.append((S.size + np.arange(best.size), best, won[best]))
+        if not found:
+            return []
+        place, newcomer, gain = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        order, seen = np.argsort(-gain, kind="stable"), dict.fromkeys(place.tolist(), 0)
+        tries = []
+        for i, j in zip(place[order].tolist(), newcomer[order].tolist(), strict=True):
+            seen[i] += 1
+            if seen[i] <= rivals:
+                tries.append((i, j))
+        return tries
 
     @staticmethod
     def _vulnerable(loss: np.ndarray, reach: float) -> np.ndarray:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -143,11 +145,14 @@ class PursuitStep:
     ----------
     units : Units, optional
         Those in which entries are compared: the step goes along -units²∘g.
+    deadline : callable
+        The reading of `time.perf_counter` at which refits end as they are.
     """
 
     counts: Counts
     gamma: ConstraintSet
     units: Units | None = None
+    deadline: Callable[[], float] = lambda: math.inf
     size: float = math.nan
     largest_L: float = 0.0
     tries: int = 5
@@ -178,14 +183,15 @@ class PursuitStep:
             if (tried is None or not np.array_equal(chosen, tried)) and (trial := self._better(point, w, chosen)):
                 self.size, self.largest_L = size, max(self.largest_L, 1 / size)
                 return trial
-            if size > self.size:
+            if size > self.size or time.perf_counter() > self.deadline():
                 break
             tried, size = chosen, 0.5 * size
         raise Settled
 
     def _better(self, point: Point, w: Array, support: np.ndarray) -> Point | None:
         """The refitted point, if it is better."""
-        trial, value = refit(point.risk, self.gamma, support, w, self.units), self.counts.base_value(point)
+        trial = refit(point.risk, self.gamma, support, w, self.units, self.deadline())
+        value = self.counts.base_value(point)
         trial.visits = 1
         return trial if self.counts.base_value(trial) < value - 1e-12 * abs(value) else None
 
@@ -194,7 +200,7 @@ class PursuitStep:
         slope = to_host(gradient) * (1.0 if self.units is None else self.units.scales)
         slope[own] = 0.0
         more = largest_entries(slope, min(own.size, slope.size - own.size))
-        return refit(point.risk, self.gamma, np.union1d(own, more), point.w, self.units).w
+        return refit(point.risk, self.gamma, np.union1d(own, more), point.w, self.units, self.deadline()).w
 
 
 def _first_curvature(point: Point, gradient: Array, project: Projector, metric: Array | float = 1.0) -> float:
@@ -222,6 +228,7 @@ def bind_step(
     gamma: ConstraintSet,
     threshold: Projector | None,
     units: Units | None,
+    deadline: Callable[[], float],
 ) -> Step:
     """The step rule of one run, from a number or a name."""
     if not isinstance(step, str):
@@ -231,7 +238,7 @@ def bind_step(
     if step == "adaptive":
         return AdaptiveStep(counts, threshold)
     if step == "pursuit":
-        return PursuitStep(counts, gamma, units)
+        return PursuitStep(counts, gamma, units, deadline)
     L = risk.smoothness.value
     if not 0 < L < math.inf:
         raise ValueError(

@@ -116,6 +116,28 @@ class SelectedCurvature:
     def __init__(self, whole: Any, support: np.ndarray) -> None:
         self.whole, self.support, self.exact = whole, support, whole.exact
 
+    @property
+    def spent(self) -> int:
+        """Products with the data so far."""
+        return int(self.whole.spent)
+
+    def affords(self, n_columns: int) -> bool:
+        """Whether so many columns fit."""
+        return bool(self.whole.affords(n_columns))
+
+    @property
+    def diagonal(self) -> np.ndarray:
+        """The diagonal of G."""
+        return np.asarray(self.whole.diagonal[self.support])
+
+    def columns(self, index: np.ndarray) -> np.ndarray:
+        """G[:, index]."""
+        return np.asarray(self.whole.columns(self.support[index])[self.support])
+
+    def images(self, index: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+        """G[:, index] @ vectors."""
+        return np.asarray(self.whole.images(self.support[index], vectors)[self.support])
+
     def block(self, index: np.ndarray) -> np.ndarray:
         """G[index, index]."""
         block: np.ndarray = self.whole.block(self.support[index])

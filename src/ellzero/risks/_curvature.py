@@ -13,6 +13,9 @@ from ._design import Dense, Sparse
 
 if TYPE_CHECKING:
     from ._linear import LinearModel
+    from .base import Point
+
+_ROUNDING = 1e-14  # what is left of the squares of a constant column, relative, once its mean is taken off
 
 
 class LinearCurvature:
@@ -62,7 +65,8 @@ class LinearCurvature:
             squares = self.model.design.square_sums(np.broadcast_to(self.weights, self.model.n_terms))
             self.spent += 1
         if self.model.fit_intercept:
-            squares = squares - self.total * self.means**2
+            centred = squares - self.total * self.means**2
+            squares = np.where(centred > _ROUNDING * squares, centred, 0.0)
         return squares + 0.5 * self.model.ridge
 
     def columns(self, index: np.ndarray) -> np.ndarray:
@@ -98,10 +102,37 @@ class LinearCurvature:
         whole = index.size == design.shape[1]  # a refit asks for all of its few columns
         gram, means = (design if whole else design.columns(index)).moments(self.weights)
         if self.model.fit_intercept:
-            gram = gram - np.outer(means, means) / self.total
+            squares, gram = np.diagonal(gram), gram - np.outer(means, means) / self.total
+            constant = np.diagonal(gram) <= _ROUNDING * squares
+            gram[constant], gram[:, constant] = 0.0, 0.0
         if self.model.ridge:
             gram[np.diag_indices_from(gram)] += 0.5 * self.model.ridge
         return gram
+
+    def correction(self, point: Point) -> np.ndarray | None:
+        """argmin R(w + u) over u for a quadratic R, from X itself: κ(X) counts, and not κ(X)² as in the products.
+
+        The least-squares solution for the residuals, and for -sqrt(ridge/2)·w in the rows of the ridge.
+        """
+        if not self.exact:
+            return None
+        X = to_host(self.model.design.dense()).astype(float)
+        share, ridge = np.broadcast_to(self.weights, len(X)), math.sqrt(0.5 * self.model.ridge)
+        residual = to_host(self.model.y - point.state).astype(float)
+        if self.model.fit_intercept:
+            X = X - share @ X / share.sum()
+            residual = residual - share @ residual / share.sum()
+        root = np.sqrt(share)
+        A, r = root[:, None] * X, root * residual
+        if ridge:
+            A, r = np.vstack([A, ridge * np.eye(A.shape[1])]), np.append(r, -ridge * to_host(point.w))
+        size = np.sqrt(np.einsum("ij,ij->j", A, A))
+        size = np.where(size > 0, size, 1.0)
+        try:
+            move: np.ndarray = np.linalg.lstsq(A / size, r, rcond=None)[0] / size
+        except np.linalg.LinAlgError:
+            return None
+        return move
 
 
 class MatrixCurvature:
