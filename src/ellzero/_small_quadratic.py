@@ -27,7 +27,7 @@ def minimise_quadratic(
     inside = project(free)
     if norm(inside - free) <= 1e-14 * norm(free):
         return free
-    if isinstance(gamma, NonNegative) and (found := _non_negative(G, b, free)) is not None:
+    if isinstance(gamma, NonNegative) and not gamma.redefined and (found := _non_negative(G, b, free)) is not None:
         return found
     L = float(np.linalg.eigvalsh(G)[-1])
     return _fista(G, b, 1 / L, project, start, partial(_slice_faces, gamma, support)) if L > 0 else project(start)

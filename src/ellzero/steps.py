@@ -155,7 +155,8 @@ class PursuitStep:
     def advance(self, point: Point, gradient: Array, project: Projector) -> Point:
         """The next point."""
         metric = 1.0 if self.units is None else like(self.units.scales**2, gradient)
-        model = point.risk.curvature(point) if isinstance(self.gamma, (Everywhere, NonNegative)) else None
+        plain = isinstance(self.gamma, (Everywhere, NonNegative)) and not self.gamma.redefined
+        model = point.risk.curvature(point) if plain else None
         quadratic = model is not None and model.exact
         wide = quadratic and isinstance(self.gamma, Everywhere)
         if math.isnan(self.size):  # where the curvature changes or budgets bind, longer steps find more

@@ -16,6 +16,8 @@ from .portfolio import Portfolio
 def admissible_signs(gamma: ConstraintSet, d: int) -> tuple[np.ndarray, np.ndarray]:
     """For each coordinate, whether members may be negative there, and whether positive."""
     negative, positive = np.ones(d, dtype=bool), np.ones(d, dtype=bool)
+    if gamma.redefined:
+        return negative, positive
     match gamma:
         case NonNegative() | SubSimplex() | Simplex() | PackingPolytope():
             negative[:] = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
+from inspect import isabstract
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,11 +20,32 @@ class EmptySlice(ValueError):
     """No member of Γ is zero outside the given support."""
 
 
+#: what makes a set the set it is: a class that writes one of these anew is another set than the one it inherits from
+_DEFINING = ("project", "on", "_project_rows", "_parameters", "_bounds", "_positions")
+#: what is told about a set, and believed
+_FACTS = (
+    "closed_under_zeroing", "needs_entry", "forced", "accuracy", "why", "on", "rescaled", "violation",
+    "has_sparse_maximum", "sparse_maximum", "sparse_support", "quadratic_minimum", "shadow_prices", "forced_among",
+    "require_slice",
+)  # fmt: skip
+
+
+def _is_ours(cls: type) -> bool:
+    return cls.__module__.startswith("ellzero.sets.")
+
+
+def _owner(cls: type, name: str) -> type:
+    """The class from which a name comes; ConstraintSet where none has it."""
+    return next((base for base in cls.__mro__ if name in vars(base)), ConstraintSet)
+
+
 class ConstraintSet(ABC):
     """A closed convex set Γ of vectors.
 
     A set of your own writes `project` and, if it holds, declares ``closed_under_zeroing = True``;
-    `ellzero.testing.check_set` then looks for a counterexample.
+    `ellzero.testing.check_set` then looks for a counterexample. One that inherits from a set of this library and
+    writes `project` anew is another set, so nothing that is known of the old one is believed of it: it falls back to
+    what this class says, unless it states more itself.
     """
 
     #: Number of coordinates, where the set fixes it; None for sets such as a ball, which exist in every dimension.
@@ -34,6 +56,21 @@ class ConstraintSet(ABC):
     needs_entry: bool = False
     #: Coordinates that are nonzero in every member.
     forced: np.ndarray = np.empty(0, dtype=np.intp)
+    #: The relative error of `project`; an iterative projection states what it reaches, and answers are held to that.
+    accuracy: float = 1e-12
+    #: Whether the class inherits from a set of this library and is another one, because it writes `project` itself.
+    redefined: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if _is_ours(cls) or not any(_is_ours(base) and not isabstract(base) for base in cls.__mro__[1:]):
+            return
+        if all(_is_ours(_owner(cls, name)) for name in _DEFINING):
+            return
+        cls.redefined = True
+        for name in _FACTS:
+            if _is_ours(_owner(cls, name)):
+                setattr(cls, name, ConstraintSet.__dict__[name])
 
     @abstractmethod
     def project(self, v: Array, support: Array | None = None) -> Array:
@@ -150,9 +187,9 @@ class ConstraintSet(ABC):
         return distance / max(norm(w), 1e-300) if distance else 0.0
 
     def contains(self, w: Any, tol: float | None = None) -> bool:
-        """Whether the violation of w is at most tol (by default 1e-12, in single precision 4e-6)."""
+        """Whether the violation of w is at most tol (by default 1e-12 or `accuracy`, in single precision 4e-6)."""
         w = w if is_array(w) else check_vector(w, "w")
-        return self.violation(w) <= (default_tolerance(w) if tol is None else tol)
+        return self.violation(w) <= (max(default_tolerance(w), self.accuracy) if tol is None else tol)
 
     @property
     def preserves_support(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from .._arrays import Array, namespace
 from .._validation import check_nonnegative
 from ._quadratic import minimise_over_polytope
-from .base import EmptySlice, RowSet
+from .base import ConstraintSet, EmptySlice, RowSet
 
 
 class _Elementwise(RowSet):
@@ -53,6 +54,14 @@ class Everywhere(_Elementwise):
     """Γ = R^d: argmin_w ||w - v|| = v. No constraint."""
 
     closed_under_zeroing = True
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if cls.redefined:
+            raise TypeError(
+                f"{cls.__name__} writes a projection and inherits from Everywhere, which means that there is no "
+                "constraint; inherit from ellzero.sets.ConstraintSet"
+            )
 
     @property
     def why(self) -> str:
@@ -126,11 +135,25 @@ class Box(_Elementwise):
             raise ValueError(f"lower <= upper must hold, got {self._pair(crossed[0])}{where}")
         if np.any(np.asarray(self.lower) == np.inf) or np.any(np.asarray(self.upper) == -np.inf):
             raise ValueError("lower must be below +inf and upper above -inf: the box would be empty")
-        excludes_zero = np.flatnonzero(np.atleast_1d((self.lower > 0) | (self.upper < 0)))
-        self.closed_under_zeroing = excludes_zero.size == 0
-        self.needs_entry = excludes_zero.size > 0
-        if self.n_features is not None:
-            self.forced = excludes_zero
+
+    @cached_property
+    def _excludes_zero(self) -> np.ndarray:
+        return np.flatnonzero(np.atleast_1d((self.lower > 0) | (self.upper < 0)))
+
+    @property
+    def closed_under_zeroing(self) -> bool:  # type: ignore[override]
+        """Whether every interval contains 0."""
+        return not self._excludes_zero.size
+
+    @property
+    def needs_entry(self) -> bool:  # type: ignore[override]
+        """Whether an interval excludes 0."""
+        return self._excludes_zero.size > 0
+
+    @property
+    def forced(self) -> np.ndarray:  # type: ignore[override]
+        """Coordinates whose intervals exclude 0."""
+        return ConstraintSet.forced if self.n_features is None else self._excludes_zero
 
     def _pair(self, i: int) -> str:
         lower, upper = (b[i] if isinstance(b, np.ndarray) else b for b in (self.lower, self.upper))

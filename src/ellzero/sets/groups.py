@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from typing import Any
+from functools import cached_property
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -49,14 +50,30 @@ class GroupWise(ConstraintSet):
         self._members = list(members.values())
         self._families = _Family.split(self.sets, self._members, size)
         # groups whose sets have no projection for many rows at once
-        self._alone = {g: s for g, s in enumerate(self.sets) if s is not None and not isinstance(s, RowSet)}
-        constraints = [s for s in self.sets if s is not None]
-        self.closed_under_zeroing = all(s.closed_under_zeroing for s in constraints)
-        self.needs_entry = any(s.needs_entry for s in constraints)
-        pairs = [(m, s) for m, s in zip(self._members, self.sets, strict=True) if s is not None]
-        self.forced = np.sort(np.concatenate([np.empty(0, np.intp), *(m[s.forced_among(m.size)] for m, s in pairs)]))
+        self._alone = {g: s for g, s in enumerate(self.sets) if s is not None and not _in_rows(s)}
         self._layouts: dict[int, _Layout] = {}
         self._must_enter = np.array([g for g, s in enumerate(self.sets) if s is not None and s.needs_entry], np.intp)
+
+    @cached_property
+    def closed_under_zeroing(self) -> bool:  # type: ignore[override]
+        """Whether all sets are."""
+        return all(s.closed_under_zeroing for s in self.sets if s is not None)
+
+    @property
+    def needs_entry(self) -> bool:  # type: ignore[override]
+        """Whether one of the sets excludes zero."""
+        return self._must_enter.size > 0
+
+    @cached_property
+    def forced(self) -> np.ndarray:  # type: ignore[override]
+        """Coordinates that are nonzero in every member."""
+        pairs = [(m, s) for m, s in zip(self._members, self.sets, strict=True) if s is not None]
+        return np.sort(np.concatenate([np.empty(0, np.intp), *(m[s.forced_among(m.size)] for m, s in pairs)]))
+
+    @cached_property
+    def accuracy(self) -> float:  # type: ignore[override]
+        """The worst of the sets."""
+        return max((s.accuracy for s in self.sets if s is not None), default=ConstraintSet.accuracy)
 
     @property
     def why(self) -> str:
@@ -220,7 +237,7 @@ class _Family:
     def split(sets: list[ConstraintSet | None], members: list[np.ndarray], size: int) -> list[_Family]:
         numbers: dict[Hashable, list[int]] = {}
         for g, s in enumerate(sets):
-            if isinstance(s, RowSet):
+            if _in_rows(s):
                 numbers.setdefault(s.family, []).append(g)
         return [_Family(sets[n[0]], n, sets, members, size) for n in numbers.values()]  # type: ignore[arg-type]
 
@@ -265,9 +282,14 @@ class _Padded:
         return [block, *(parameter.astype(values.dtype, copy=False) for parameter in self.parameters)]
 
 
+def _in_rows(s: ConstraintSet | None) -> TypeGuard[RowSet]:
+    """Whether many sets of this class are projected in one call."""
+    return isinstance(s, RowSet) and not s.redefined
+
+
 def _ranked(s: ConstraintSet) -> bool:
     """Whether the set tells by score which entries come first; its subclass may compute the maximum in another way."""
-    return isinstance(s, RowSet) and type(s).sparse_maximum is RowSet.sparse_maximum
+    return _in_rows(s) and type(s).sparse_maximum is RowSet.sparse_maximum
 
 
 def _assign_sets(sets: Any, members: Mapping[Any, np.ndarray]) -> list[ConstraintSet | None]:

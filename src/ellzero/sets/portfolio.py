@@ -57,12 +57,24 @@ class Portfolio(ConstraintSet):
         if len(sizes) > 1:
             raise ValueError(f"lower, upper and groups must have the same length, got {sorted(sizes)}")  # type: ignore[type-var]
         self.n_features = sizes.pop() if sizes else None
-        self.forced = self.box.forced
         self.long_only = bool(np.all(np.asarray(self.box.lower) >= 0))
-        self.needs_entry = self.box.needs_entry or not self.least <= 0 <= self.most
         self._known: dict[int, GroupWise] = {}
+
+    @property
+    def closed_under_zeroing(self) -> bool:  # type: ignore[override]
+        """Whether every interval contains 0 and the budget need not be spent."""
         free = self.least == -math.inf and self.most == math.inf
-        self.closed_under_zeroing = self.box.closed_under_zeroing and (free or (self.long_only and self.least <= 0))
+        return self.box.closed_under_zeroing and (free or (self.long_only and self.least <= 0))
+
+    @property
+    def needs_entry(self) -> bool:  # type: ignore[override]
+        """Whether a position must be held, or something be spent."""
+        return self.box.needs_entry or not self.least <= 0 <= self.most
+
+    @property
+    def forced(self) -> np.ndarray:  # type: ignore[override]
+        """Positions whose bounds exclude 0."""
+        return self.box.forced
 
     @property
     def why(self) -> str:
