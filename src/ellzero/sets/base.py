@@ -34,6 +34,11 @@ def _is_ours(cls: type) -> bool:
     return cls.__module__.startswith("ellzero.sets.")
 
 
+def is_known(gamma: ConstraintSet) -> bool:
+    """Whether the projection, and with it the set, is this library's."""
+    return all(_is_ours(_owner(type(gamma), name)) for name in _DEFINING)
+
+
 def _owner(cls: type, name: str) -> type:
     """The class from which a name comes; ConstraintSet where none has it."""
     return next((base for base in cls.__mro__ if name in vars(base)), ConstraintSet)
@@ -65,9 +70,9 @@ class ConstraintSet(ABC):
         super().__init_subclass__(**kwargs)
         if _is_ours(cls) or not any(_is_ours(base) and not isabstract(base) for base in cls.__mro__[1:]):
             return
-        if all(_is_ours(_owner(cls, name)) for name in _DEFINING):
+        cls.redefined = any(not _is_ours(_owner(cls, name)) for name in _DEFINING)
+        if not cls.redefined:
             return
-        cls.redefined = True
         for name in _FACTS:
             if _is_ours(_owner(cls, name)):
                 setattr(cls, name, ConstraintSet.__dict__[name])
@@ -349,4 +354,13 @@ def _short(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else repr(value)
 
 
-__all__ = ["ConstraintSet", "EmptySlice", "RowSet", "SparseMaximum", "default_tolerance", "objective", "on_host"]
+__all__ = [
+    "ConstraintSet",
+    "EmptySlice",
+    "RowSet",
+    "SparseMaximum",
+    "default_tolerance",
+    "is_known",
+    "objective",
+    "on_host",
+]

@@ -62,7 +62,7 @@ class Intersection(ConstraintSet):
         """Coordinates that are nonzero in all members of one of the sets."""
         return np.unique(np.concatenate([s.forced for s in self.sets]))
 
-    @property
+    @cached_property
     def accuracy(self) -> float:  # type: ignore[override]
         """That at which the projections stop, or the worst of the sets."""
         return max(self.tol, *(s.accuracy for s in self.sets))

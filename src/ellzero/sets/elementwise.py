@@ -140,17 +140,17 @@ class Box(_Elementwise):
     def _excludes_zero(self) -> np.ndarray:
         return np.flatnonzero(np.atleast_1d((self.lower > 0) | (self.upper < 0)))
 
-    @property
+    @cached_property
     def closed_under_zeroing(self) -> bool:  # type: ignore[override]
         """Whether every interval contains 0."""
         return not self._excludes_zero.size
 
-    @property
+    @cached_property
     def needs_entry(self) -> bool:  # type: ignore[override]
         """Whether an interval excludes 0."""
         return self._excludes_zero.size > 0
 
-    @property
+    @cached_property
     def forced(self) -> np.ndarray:  # type: ignore[override]
         """Coordinates whose intervals exclude 0."""
         return ConstraintSet.forced if self.n_features is None else self._excludes_zero

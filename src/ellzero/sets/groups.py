@@ -59,7 +59,7 @@ class GroupWise(ConstraintSet):
         """Whether all sets are."""
         return all(s.closed_under_zeroing for s in self.sets if s is not None)
 
-    @property
+    @cached_property
     def needs_entry(self) -> bool:  # type: ignore[override]
         """Whether one of the sets excludes zero."""
         return self._must_enter.size > 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -60,18 +61,18 @@ class Portfolio(ConstraintSet):
         self.long_only = bool(np.all(np.asarray(self.box.lower) >= 0))
         self._known: dict[int, GroupWise] = {}
 
-    @property
+    @cached_property
     def closed_under_zeroing(self) -> bool:  # type: ignore[override]
         """Whether every interval contains 0 and the budget need not be spent."""
         free = self.least == -math.inf and self.most == math.inf
         return self.box.closed_under_zeroing and (free or (self.long_only and self.least <= 0))
 
-    @property
+    @cached_property
     def needs_entry(self) -> bool:  # type: ignore[override]
         """Whether a position must be held, or something be spent."""
         return self.box.needs_entry or not self.least <= 0 <= self.most
 
-    @property
+    @cached_property
     def forced(self) -> np.ndarray:  # type: ignore[override]
         """Positions whose bounds exclude 0."""
         return self.box.forced
