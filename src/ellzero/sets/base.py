@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
+from functools import partial
 from inspect import isabstract
 from typing import Any, ClassVar
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from .._arrays import Array, best_entries, finfo_eps, is_array, like, namespace, norm, scatter, to_host
 from .._validation import check_indices, check_k, check_nonnegative, check_vector, require_finite
+from ._range import in_range, narrowed, project_in_range, towards_zero
 
 #: max <z, w> - μ/2 ||w||² and a w that attains it; (inf, None) where there is no bound
 SparseMaximum = tuple[float, Array | None]
@@ -280,7 +282,7 @@ class RowSet(ConstraintSet):
         """
         if mu == 0:
             return self._linear_rows(z, *parameters)
-        return self._project_rows(z, *(mu * parameter for parameter in parameters)) / mu
+        return self._project_rows(z, *(_times(mu, parameter) for parameter in parameters)) / mu
 
     def _parameters(self) -> tuple[Any, ...]:
         return ()
@@ -304,7 +306,7 @@ class RowSet(ConstraintSet):
         self.require_slice(support)
         if v.shape[-1] == 0:
             return v
-        return self._project_rows(v, *self._sliced(v, support))
+        return project_in_range(self._project_rows, v, *self._sliced(v, support))
 
     project.__doc__ = ConstraintSet.project.__doc__
 
@@ -314,18 +316,21 @@ class RowSet(ConstraintSet):
         k, mu, kept = self._demands(z, k, mu, keep)
         if k == 0:
             return 0.0, namespace(z).zeros_like(z)
-        with np.errstate(over="ignore"):
-            score = self._score_rows(z, mu, *self._sliced(z, None))
-            support = best_entries(score, k, kept)
-            values = self._maximum_rows(z[support], mu, *self._sliced(z, support))
+        support, values = in_range(partial(self._sparse_maximum, k=k, kept=kept), z, mu)
+        values = values if values.dtype == z.dtype else towards_zero(values, z.dtype)
         if not np.isfinite(to_host(values)).all():
             return np.inf, None
         return objective(to_host(z[support]), to_host(values), mu), scatter(values, support, z.shape[0])
 
     sparse_maximum.__doc__ = ConstraintSet.sparse_maximum.__doc__
 
+    def _sparse_maximum(self, z: Array, mu: float, k: int, kept: np.ndarray) -> tuple[Array, Array]:
+        """The support of the maximum, and the values there."""
+        support = best_entries(self._score_rows(z, mu, *self._sliced(z, None)), k, kept)
+        return support, self._maximum_rows(z[support], mu, *self._sliced(z, support))
+
     def violation(self, w: Array) -> float:
-        return float(self._violation_rows(w, *self._sliced(w, None))[0])
+        return float(narrowed(to_host(in_range(self._violation_rows, w, *self._sliced(w, None)))[0]))
 
     violation.__doc__ = ConstraintSet.violation.__doc__
 
@@ -339,8 +344,13 @@ def on_host(v: Array, support: Array | None) -> tuple[np.ndarray, np.ndarray]:
 def objective(z: np.ndarray, w: np.ndarray, mu: float) -> float:
     """<z, w> - μ/2 ||w||², in double precision."""
     z, w = z.astype(float, copy=False), w.astype(float, copy=False)
-    with np.errstate(over="ignore"):
-        return float(np.sum(w * (z - 0.5 * mu * w)))
+    return float(narrowed(in_range(lambda z, w, mu: np.sum(w * (z - 0.5 * mu * w)), z, w, mu)))
+
+
+def _times(mu: float, parameter: Any) -> Any:
+    """μ times a parameter; floats of Python overflow and underflow without a word, NumPy's do not."""
+    product = np.multiply(mu, parameter) if isinstance(parameter, float) else mu * parameter
+    return float(product) if isinstance(product, np.float64) else product
 
 
 def default_tolerance(w: Array) -> float:

@@ -12,6 +12,8 @@ from .._validation import check_nonnegative
 from ._quadratic import minimise_over_polytope
 from .base import ConstraintSet, EmptySlice, RowSet
 
+_TINY = float(np.finfo(np.float64).smallest_normal)
+
 
 class _Elementwise(RowSet):
     """What sets share that bound each coordinate by itself: every entry brings its own gain, whatever the others do."""
@@ -248,13 +250,15 @@ def relative_excess(size: Array, bound: Any) -> Array:
 
 
 def _relative(xp: Any, excess: Array, bound: Any) -> Array:
+    # below the normal numbers only absolute errors mean something
+    least = max(float(xp.finfo(excess.dtype).smallest_normal), _TINY)
     if not hasattr(bound, "shape"):
         # an infinite bound is never exceeded; dividing would give NaN
-        scale = abs(bound) if 0 < abs(bound) < np.inf else 1.0
+        scale = max(abs(bound), least) if 0 < abs(bound) < np.inf else 1.0
         return excess / scale
     size = xp.abs(bound)
     usable = (size > 0) & xp.isfinite(size)
-    return excess / xp.where(usable, size, xp.ones_like(size))
+    return excess / xp.where(usable, xp.maximum(size, xp.full_like(size, least)), xp.ones_like(size))
 
 
 def _clip(v: Array, lower: Any, upper: Any) -> Array:

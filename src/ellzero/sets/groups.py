@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeGuard
 
 import numpy as np
 
 from .._arrays import Array, like, namespace, to_host
 from ._allocation import Block, allocate
+from ._range import in_range, narrowed, project_in_range, towards_zero
 from .base import ConstraintSet, EmptySlice, RowSet, SparseMaximum, objective, on_host
 from .elementwise import Everywhere
 
@@ -106,7 +107,8 @@ class GroupWise(ConstraintSet):
         def project(values: np.ndarray) -> np.ndarray:
             out = values.copy()
             for block in blocks:
-                out[block.where] = block.family.example._project_rows(*block.fill(values))[block.row, block.column]
+                rows = project_in_range(block.family.example._project_rows, *block.fill(values))
+                out[block.where] = rows[block.row, block.column]
             for s, where in alone:
                 out[where] = s.project(values[where], self._place[support[where]])
             return out
@@ -118,7 +120,8 @@ class GroupWise(ConstraintSet):
         group = self.group_of(index)
         worst = 0.0
         for block in self._blocks(group, index):
-            worst = max(worst, float(block.family.example._violation_rows(*block.fill(values)).max()))
+            excess = in_range(block.family.example._violation_rows, *block.fill(values))
+            worst = max(worst, float(narrowed(excess.max())))
         for s, where in self._one_by_one(group):
             worst = max(worst, s.violation(values[where]))
         return worst
@@ -140,11 +143,12 @@ class GroupWise(ConstraintSet):
         if keep.size:
             kept = np.zeros(values.size, dtype=bool)
             kept[keep] = True
-        with np.errstate(over="ignore", invalid="ignore"):
-            found = allocate(*self._layout(values.size), values, k, mu, kept)
+        blocks, others = self._layout(values.size)
+        allocated = partial(allocate, blocks, others, k=k, kept=kept)
+        found = in_range(allocated, values, mu, invalid="ignore")  # inf - inf, where Γ is unbounded
         if found is None:
             return None
-        index, w = found
+        index, w = found[0], towards_zero(found[1], values.dtype)
         if not np.isfinite(w).all():
             return np.inf, None
         out = np.zeros_like(values)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from functools import cached_property
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from .._arrays import Array, like, to_host
 from .._validation import check_nonnegative, check_number
 from ._positions import Positions
 from ._quadratic import minimise_over_polytope
+from ._range import in_range, project_in_range, widened
 from .balls import L1Ball, SubSimplex
 from .base import ConstraintSet, EmptySlice, _short, on_host
 from .elementwise import Box
@@ -93,6 +94,13 @@ class Portfolio(ConstraintSet):
         group = np.full(index.size, -1) if self.groups is None else self.groups.group_of(index)
         return Positions(lower, upper, group, self.caps, self.least, self.most)
 
+    def _on_positions(self, index: np.ndarray, f: Callable[[Positions, np.ndarray], Any], v: np.ndarray) -> Any:
+        """What the positions at an index make of v, in the precision of v."""
+        part = self._positions(index)
+        if v.dtype == np.longdouble:
+            part = Positions(*map(widened, vars(part).values()))
+        return f(part, v)
+
     def forced_among(self, n_features: int) -> np.ndarray:
         """Coordinates that are nonzero in every member with this many coordinates."""
         return self.box.forced_among(n_features)
@@ -116,15 +124,14 @@ class Portfolio(ConstraintSet):
     def project(self, v: Array, support: Array | None = None) -> Array:
         values, index = on_host(v, support)
         self.box.require_slice(index)
-        part = self._positions(index)
-        self._require(part)
-        return like(part.project(values.astype(float)), v)
+        self._require(self._positions(index))
+        return like(project_in_range(partial(self._on_positions, index, Positions.project), values.astype(float)), v)
 
     project.__doc__ = ConstraintSet.project.__doc__
 
     def violation(self, w: Array) -> float:
         values, index = on_host(w, None)
-        return self._positions(index).violation(values.astype(float))
+        return float(in_range(partial(self._on_positions, index, Positions.violation), values.astype(float)))
 
     violation.__doc__ = ConstraintSet.violation.__doc__
 
