@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ._arrays import norm
-from ._validation import check_count, check_k
+from ._validation import check_count, check_k, check_positive
 from .sets import ConstraintSet, EmptySlice
 
 
@@ -19,10 +19,13 @@ def check_set(
     *,
     support_preserving: bool = True,
     n_trials: int = 60,
-    tol: float = 1e-8,
+    tol: float | None = None,
     rng: Any = None,
 ) -> None:
     """Look for a counterexample to: Γ is convex, `project` is its projection, and Γ preserves supports of size k.
+
+    What else the set states is attacked as well: `violation`, `accuracy`, `needs_entry`, `forced`, `sparse_maximum`,
+    `sparse_support`, `quadratic_minimum` and `rescaled`.
 
     Parameters
     ----------
@@ -36,8 +39,9 @@ def check_set(
         False leaves that requirement out, for sets that are meant for the other projections.
     n_trials : int
         Random points at each of several scales.
-    tol : float
-        Relative tolerance, for projections that are computed iteratively.
+    tol : float, optional
+        Relative tolerance. By default 1e-8 for distances and angles, and for the membership of what `project` returns
+        the `accuracy` of the set, to which answers are held.
     rng : seed or Generator, optional
 
     Raises
@@ -55,14 +59,19 @@ def check_set(
     n_features, k = check_count(n_features, "n_features"), check_k(k, n_features)
     if constraint.n_features not in (None, n_features):
         raise ValueError(f"n_features={n_features}, but {constraint!r} has {constraint.n_features} coordinates")
-    attack = _Attack(constraint, n_features, k, tol, np.random.default_rng(rng))
+    accuracy = check_positive(constraint.accuracy, "accuracy")
+    attack = _Attack(constraint, n_features, k, tol or max(1e-8, 10 * accuracy), np.random.default_rng(rng))
+    attack.allowed = tol or max(1e-12, accuracy)
     attack.projection(n_trials)
     attack.slices(n_trials)
+    attack.facts(max(2, n_trials // 10))
     if support_preserving or constraint.closed_under_zeroing:
         attack.support_preservation(n_trials)
 
 
 class _Attack:
+    allowed: float  # the violation that rounding, or an iterative projection, may leave
+
     def __init__(self, constraint: ConstraintSet, d: int, k: int, tol: float, rng: np.random.Generator) -> None:
         self.constraint, self.d, self.k, self.tol, self.rng = constraint, d, k, tol, rng
 
@@ -107,9 +116,24 @@ class _Attack:
         pairs = [(v, np.asarray(project(v.copy()))) for v in self.points(n, self.d)]
         self.require_projection(pairs, "", project)
         for v, p in pairs:
-            violation = self.constraint.violation(p)
-            if not violation <= self.tol:
-                self.fail(f"violation() of a projection is {violation:.3g}, not 0", v=v, projection=p)
+            self.require_member(p, "a projection", v=v)
+            if norm(v - p) > self.tol * (1 + norm(v)) and not self.constraint.violation(v) > 0:
+                self.fail("violation() is 0 outside Γ, where the projection moves the vector", v=v, projection=p)
+            if not p[self.constraint.forced].all():
+                self.fail("a member is 0 at a coordinate that is said to be forced", member=p)
+        if self.constraint.needs_entry and not project(np.zeros(self.d)).any():
+            self.fail("needs_entry says that zero is not a member, and project says that it is")
+
+    def require_member(self, w: np.ndarray, what: str, **vectors: np.ndarray) -> None:
+        """At most the violation that the set owns up to."""
+        violation = self.constraint.violation(w)
+        if not violation <= self.allowed:
+            self.fail(
+                f"violation() of {what} is {violation:.3g}, above the accuracy {self.allowed:.3g}; if the projection "
+                "is iterative, state what it reaches in the class: accuracy = ...",
+                **vectors,
+                w=w,
+            )
 
     def supports(self, n: int, largest: int) -> Iterator[np.ndarray]:
         for _ in range(n):
@@ -124,10 +148,8 @@ class _Attack:
             except EmptySlice:
                 continue
             self.require_projection(pairs, where, lambda p, s=support: self.constraint.project(p, s))
-            for _, p in pairs:
-                w = self.embed(p, support)
-                if not self.constraint.violation(w) <= self.tol:
-                    self.fail(f"the projection{where} is not a member", w=w)
+            for v, p in pairs:
+                self.require_member(self.embed(p, support), f"the projection{where}", v=v)
 
     def embed(self, values: np.ndarray, support: np.ndarray) -> np.ndarray:
         w = np.zeros(self.d)
@@ -161,3 +183,87 @@ class _Attack:
             sliced = self.embed(project(v[support], support), support)
             if not self.close(full, sliced, norm(v)):
                 self.fail("project(v, support) differs from the full projection", v=sparse, full=full, sliced=sliced)
+
+    # What a set may state beyond its projection.
+
+    def facts(self, n: int) -> None:
+        """Each fact against members that the projection itself finds."""
+        for z in self.points(n, self.d):
+            for mu in (1.0, 0.1, 0.0):
+                self.sparse_maximum(z, mu)
+            self.sparse_support(z)
+            self.other_units(z)
+            for support in self.supports(1, self.d):
+                self.quadratic_minimum(z, support)
+
+    def sparse_members(self, z: np.ndarray, n: int = 8) -> Iterator[np.ndarray]:
+        """Members near z on random supports of size k."""
+        for _ in range(n):
+            support = np.sort(self.rng.choice(self.d, self.k, replace=False))
+            try:
+                yield self.embed(self.constraint.project(z[support], support), support)
+            except EmptySlice:
+                continue
+
+    def sparse_maximum(self, z: np.ndarray, mu: float) -> None:
+        try:
+            found = self.constraint.sparse_maximum(z, self.k, mu) if self.constraint.has_sparse_maximum(mu) else None
+        except EmptySlice:
+            return
+        if found is None or found[1] is None:
+            return
+        value, w = found[0], np.asarray(found[1])
+        what = f"sparse_maximum(z, k={self.k}, mu={mu:g})"
+        if np.count_nonzero(w) > self.k:
+            self.fail(f"{what} has {np.count_nonzero(w)} nonzeros", z=z, w=w)
+        self.require_member(w, what, z=z)
+        scale = norm(z) + mu * norm(w)
+        if not abs(float(z @ w - 0.5 * mu * w @ w) - value) <= self.tol * (1 + scale) * (1 + norm(w)):
+            self.fail(f"{what} says {value:.8g}, which is not the value at its maximiser", z=z, w=w)
+        for u in self.sparse_members(z / mu if mu else 1e3 * z):
+            there = float(z @ u - 0.5 * mu * u @ u)
+            if there > value + self.tol * (1 + scale) * (1 + norm(u)):
+                self.fail(f"{what} says {value:.8g}, and another member has {there:.8g}", z=z, w=w, other=u)
+
+    def sparse_support(self, z: np.ndarray) -> None:
+        keep = np.empty(0, dtype=np.intp)
+        try:
+            chosen = self.constraint.sparse_support(z, self.k, keep)
+        except EmptySlice:
+            return
+        if chosen is None:
+            return
+        if chosen.size > self.k or not (np.diff(chosen) > 0).all():
+            self.fail(f"sparse_support must give at most {self.k} increasing coordinates, got {chosen}", v=z)
+        try:
+            self.constraint.project(z[chosen], chosen)
+        except EmptySlice:
+            if any(True for _ in self.sparse_members(z)):
+                self.fail(f"sparse_support chooses {chosen}, where Γ has no member; elsewhere it has", v=z)
+
+    def other_units(self, z: np.ndarray) -> None:
+        scales = self.rng.uniform(0.5, 2.0, self.d)
+        there = self.constraint.rescaled(scales)
+        if there is None:
+            return
+        u, w = np.asarray(there.project(z / scales)), np.asarray(self.constraint.project(z.copy()))
+        for vector, off in ((scales * u, self.constraint.violation(scales * u)), (w, there.violation(w / scales))):
+            if not off <= self.tol:
+                self.fail(f"rescaled({scales}) is another set: they differ by {off:.3g}", w=vector)
+
+    def quadratic_minimum(self, z: np.ndarray, support: np.ndarray) -> None:
+        A = self.rng.standard_normal((support.size + 2, support.size))
+        G, b = A.T @ A, z[support]
+        try:
+            u = self.constraint.quadratic_minimum(G, b, support)
+            members = [self.constraint.project(v, support) for v in self.points(4, support.size)]
+        except EmptySlice:
+            return
+        if u is None:
+            return
+        where = f"quadratic_minimum(G, b, {support.tolist()})"
+        self.require_member(self.embed(u, support), where)
+        slope = G @ u - b
+        for q in members:
+            if float(slope @ (q - u)) < -self.tol * (1 + norm(slope)) * (1 + norm(q - u)):
+                self.fail(f"{where} is not the minimum: a member is downhill", b=b, u=u, member=q)

@@ -70,9 +70,10 @@ def for_every_output(constraint: ConstraintSet, risk: Risk) -> ConstraintSet:
 
 def verify(result: Result) -> None:
     """The promise of every return: at most k nonzeros, inside Γ."""
-    if result.support.size > result.k or not result.violation <= default_tolerance(result.x):
+    allowed = max(default_tolerance(result.x), result.constraint.accuracy)
+    if result.support.size > result.k or not result.violation <= allowed:
         raise RuntimeError(
             f"the answer breaks its promise: {result.support.size} nonzeros for k={result.k}, violation "
             f"{result.violation:.2g} of {result.constraint!r}. If the set is your own, ellzero.testing.check_set "
-            "looks for the reason; otherwise please report this"
+            "looks for the reason (an iterative projection has to declare its `accuracy`); otherwise please report this"
         )

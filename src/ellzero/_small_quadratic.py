@@ -32,7 +32,7 @@ def minimise_quadratic(
         return solve(G, b)[0]
     if (found := gamma.quadratic_minimum(G, b, support)) is not None:
         return found
-    if isinstance(gamma, NonNegative) and (found := _non_negative(G, b)) is not None:
+    if isinstance(gamma, NonNegative) and not gamma.redefined and (found := _non_negative(G, b)) is not None:
         return found
     free, part, project = solve(G, b)[0], _slice(gamma, support), gamma.on(support)
     shape = None if part is None else polyhedron(part, support.size)

@@ -110,8 +110,9 @@ def check_vector(values: Any, name: str, size: int | None = None, *, finite: boo
 
 def check_finite(array: np.ndarray, name: str) -> None:
     """Refuse NaN and infinities, naming the first place."""
-    if array.size == 0 or math.isfinite(float(np.sum(array, dtype=np.float64))):
-        return
+    with np.errstate(over="ignore", invalid="ignore"):
+        if array.size == 0 or math.isfinite(float(np.sum(array, dtype=np.float64))):
+            return
     bad = ~np.isfinite(array)
     if bad.any():  # the sum alone may overflow although every entry is finite
         where = tuple(int(i) for i in np.argwhere(bad)[0])

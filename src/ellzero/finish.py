@@ -271,7 +271,7 @@ class SwapSearch:
         """What the sum of a budget and a unit of a cap are worth: their multipliers, read off the kept entries."""
         if (known := self.gamma.shadow_prices(w, c)) is not None:
             return known
-        if isinstance(self.gamma, GroupWise):
+        if isinstance(self.gamma, GroupWise) and not self.gamma.redefined:
             group, sets = self.gamma.group_of(np.arange(w.size)), self.gamma.sets
         else:
             group, sets = np.zeros(w.size, dtype=int), [self.gamma]
@@ -281,7 +281,8 @@ class SwapSearch:
         np.add.at(count, group[active], 1.0)
         np.add.at(total, group[active], c[active])
         capped, exact = (
-            np.array([isinstance(s, kind) for s in sets] + [False]) for kind in ((L1Ball, SubSimplex), Simplex)
+            np.array([isinstance(s, kind) and not s.redefined for s in sets] + [False])
+            for kind in ((L1Ball, SubSimplex), Simplex)
         )
         # an exact budget has a multiplier of either sign, a cap a positive one
         shift, price = np.where(exact, total / np.maximum(count, 1.0), 0.0), np.where(capped, level, 0.0)

@@ -160,7 +160,8 @@ class PursuitStep:
     def advance(self, point: Point, gradient: Array, project: Projector) -> Point:
         """The next point."""
         metric = 1.0 if self.units is None else like(self.units.scales**2, gradient)
-        model = point.risk.curvature(point) if isinstance(self.gamma, (Everywhere, NonNegative)) else None
+        plain = isinstance(self.gamma, (Everywhere, NonNegative)) and not self.gamma.redefined
+        model = point.risk.curvature(point) if plain else None
         quadratic = model is not None and model.exact
         wide = quadratic and isinstance(self.gamma, Everywhere)
         if math.isnan(self.size):  # where the curvature changes or budgets bind, longer steps find more
@@ -217,7 +218,8 @@ def _first_curvature(point: Point, gradient: Array, project: Projector, metric: 
         near = index_like(np.union1d(to_host(support), to_host(point.support)), direction)
     h = 1e-3 * (norm(point.w) / norm(direction) or abs(point.value) / slope or 1.0)
     there = point.risk.at(point.w - h * direction, near)
-    bend = 2 * (there.value - point.value + h * slope) / (h * h * slope)
+    square = h * h * slope
+    bend = 2 * (there.value - point.value + h * slope) / square if square > 0 else math.nan
     return bend if 0 < bend < math.inf else 1.0
 
 

@@ -12,11 +12,12 @@ users' own nothing is known about v_g, and a dynamic programme takes its place.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from ._range import narrowed
 from .base import ConstraintSet, EmptySlice, RowSet
 
 
@@ -74,7 +75,8 @@ class Candidates:
             complete = np.ones(len(score), dtype=bool)
         order = np.argsort(-score, axis=1, kind="stable")
         block = block.columns(order)
-        values = np.take_along_axis(values, order, axis=1).astype(float, copy=False)
+        values = np.take_along_axis(values, order, axis=1)
+        values = values.astype(np.promote_types(values.dtype, float), copy=False)
         increments = block.family._increments(values, mu, *block.parameters)
         optional = block.real & (np.arange(order.shape[1]) >= required[:, None])
         return cls(block, values, np.where(optional, increments, -np.inf), required, complete)
@@ -96,17 +98,20 @@ def allocate(
     blocks: Sequence[Block],
     others: Sequence[tuple[ConstraintSet, np.ndarray]],
     z: np.ndarray,
-    k: int,
     mu: float,
+    k: int,
     kept: np.ndarray | None,
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """Coordinates and values of the best member; `others` are sets with their coordinates that compute their own
     maxima, and None is the answer if one of these does not know them.
     """
+    if z.dtype == np.longdouble:  # numbers so large or small that every product has to be taken in this type
+        blocks = [replace(block, parameters=[p.astype(z.dtype) for p in block.parameters]) for block in blocks]
     if not others:
         parts = [c.members(mu) for c in _concave_allocation(blocks, z, k, mu, kept)]
     else:
-        tables = [_table(s, z[index], k, mu, None if kept is None else kept[index]) for s, index in others]
+        own, number = narrowed(z), float(mu)
+        tables = [_table(s, own[index], k, number, None if kept is None else kept[index]) for s, index in others]
         known = [table for table in tables if table is not None]
         if len(known) < len(tables):
             return None

@@ -97,4 +97,4 @@ def _solve_entries(a: Array, mu: Array, p: float) -> tuple[Array, Array]:
 def _nonzero(x: Array) -> Array:
     """x, with zeros replaced by the smallest normal number so that it can stand in a denominator."""
     xp = namespace(x)
-    return xp.maximum(x, 0.0 * x + float(xp.finfo(x.dtype).smallest_normal))
+    return xp.maximum(x, 0.0 * x + xp.finfo(x.dtype).smallest_normal)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -33,7 +34,11 @@ class Positions:
 
     def by_group(self, values: np.ndarray) -> np.ndarray:
         """The sum of the values in each group; that of group -1 at the end."""
-        return np.bincount(self.group % self.caps.size, values, self.caps.size)
+        if values.dtype != np.longdouble:
+            return np.bincount(self.group % self.caps.size, values, self.caps.size)
+        sums = np.zeros(self.caps.size, dtype=np.longdouble)
+        np.add.at(sums, self.group % self.caps.size, values)
+        return sums
 
     def must(self) -> np.ndarray:
         """The smallest |w_i| within bounds: not zero for positions that are held whatever happens."""
@@ -59,7 +64,8 @@ class Positions:
     def _most(self, upper: np.ndarray) -> float:
         short = np.minimum(upper, 0.0)  # positions that must be on the other side, at their smallest
         used = self.by_group(short)
-        return float((used + np.minimum(self.by_group(np.maximum(upper, 0.0)), self.caps + used)).sum())
+        with np.errstate(over="ignore"):  # more than any budget
+            return float((used + np.minimum(self.by_group(np.maximum(upper, 0.0)), self.caps + used)).sum())
 
     def most_with(self, chosen: np.ndarray, more: int) -> float:
         """The largest Σw of the positions chosen, all that must be held among them, and `more` others.
@@ -83,7 +89,7 @@ class Positions:
 
     def violation(self, w: np.ndarray) -> float:
         """The largest excess over a bound, relative to it where it is not zero."""
-        total, gross = float(w.sum()), self.by_group(np.abs(w))
+        total, gross = w.sum(), self.by_group(np.abs(w))
         excess = [
             _excess(w, self.upper),
             _excess(-w, -self.lower),
@@ -101,27 +107,45 @@ class Positions:
         if self.has_no_choice():
             return self.lower.copy()
         w, slope = self._at(v, 0.0)
-        total = float(w.sum())
+        total = w.sum()
         if not self.least <= total <= self.most:
-            w = self._with_budget(v, total, slope, self.least if total < self.least else self.most)
+            budget = self.least if total < self.least else self.most
+            w = self._with_budget(v, total, slope, budget)
+            if abs(w.sum() - budget) > 1e-13 * abs(budget):
+                w = self._with_budget_far_away(v, budget)
         if self.violation(w) > _ROUNDING and np.abs(v).max(initial=0.0) > 2 * np.abs(w).max(initial=0.0):
             return self.project(w)  # cancellation: a point nearby loses less
         return w
 
-    def _with_budget(self, v: np.ndarray, total: float, slope: float, budget: float) -> np.ndarray:
+    def _with_budget_far_away(self, v: np.ndarray, budget: float) -> np.ndarray:
+        """The same counted from the v_i between which λ lies, where v_i - λ would cancel.
+
+        Adding a number to all v_i changes nothing, for Σw is given.
+        """
+        centres = np.unique(v)
+        totals = np.array([self._at(v - c, 0.0)[0].sum() for c in centres])  # falling
+        first = int(np.searchsorted(-totals, -budget))
+        found = []
+        for c in centres[max(first - 1, 0) : first + 1]:
+            w, slope = self._at(v - c, 0.0)
+            found.append(self._with_budget(v - c, w.sum(), slope, budget, far=True))
+        return min(found, key=lambda w: abs(w.sum() - budget))
+
+    def _with_budget(self, v: np.ndarray, total: float, slope: float, budget: float, far: bool = False) -> np.ndarray:
         """Σ_i w_i(λ) = budget: Newton's method on a falling, piecewise linear function, kept inside a bracket."""
         width = np.minimum(np.maximum(np.abs(self.lower), np.abs(self.upper)), self.caps[self.group])
-        largest = float(np.abs(v).max())
+        largest = np.abs(v).max()
         # positions that must be held may pull against the budget: the others make up for them
-        wide = float(np.minimum(width, largest * v.size + abs(budget) + self.must().sum()).max()) + 1e-9 * largest
-        low, high = float(v.min()) - wide, float(v.max()) + wide
+        wide = np.minimum(width, largest * v.size + abs(budget) + self.must().sum()).max() + 1e-9 * largest
+        low, high = v.min() - wide, v.max() + wide
         shift, w = 0.0, v
         for _ in range(200):
             low, high = (shift, high) if total > budget else (low, shift)
             newton = shift - (total - budget) / slope if slope < 0 else math.nan
-            shift = newton if low < newton < high else 0.5 * (low + high)
+            middle = _between(low, high) if far else 0.5 * (low + high)
+            shift = newton if low < newton < high else middle
             w, slope = self._at(v, shift)
-            total = float(w.sum())
+            total = w.sum()
             if abs(total - budget) <= _ROUNDING * abs(budget) or high - low <= 1e-16 * (abs(low) + abs(high)):
                 break
         return w
@@ -133,11 +157,11 @@ class Positions:
         size = sign * a
         top = np.where(sign > 0, self.upper, -self.lower)
         floor = np.maximum(np.where(sign > 0, self.lower, -self.upper), 0.0)
-        theta = np.zeros(self.caps.size)
+        theta = np.zeros_like(self.caps)
         gross = self.by_group(np.clip(size, floor, top))
         for g in np.flatnonzero(gross > self.caps):
             mine = self.group == g
-            theta[g] = _threshold(size[mine], floor[mine], top[mine], float(gross[g] - self.caps[g]))
+            theta[g] = _threshold(size[mine], floor[mine], top[mine], gross[g] - self.caps[g])
         drawn = size - theta[self.group]
         w = np.clip(drawn, floor, top)
         free = (floor < drawn) & (drawn < top)
@@ -167,6 +191,14 @@ class Positions:
         return np.vstack(blocks), np.concatenate(limits)
 
 
+def _between(low: Any, high: Any) -> Any:
+    """Halfway: by magnitude where that differs much."""
+    small, large = sorted((abs(low), abs(high)))
+    if large > 1e3 * small and (min(low, high) >= 0 or max(low, high) <= 0):
+        return np.sign(low + high) * np.sqrt(large) * np.sqrt(max(small, 1e-320))
+    return 0.5 * (low + high)
+
+
 def _threshold(size: np.ndarray, floor: np.ndarray, top: np.ndarray, excess: float) -> float:
     """θ with Σ clip(size - θ, floor, top) = the same at θ = 0, less the excess.
 
@@ -181,12 +213,13 @@ def _threshold(size: np.ndarray, floor: np.ndarray, top: np.ndarray, excess: flo
     fallen = np.concatenate([[0.0], np.cumsum(slope[:-1] * np.diff(at))])
     i = int(np.searchsorted(fallen, excess)) - 1
     i = min(max(i, 0), at.size - 1)
-    return float(at[i] + (excess - fallen[i]) / slope[i]) if slope[i] > 0 else float(at[i])
+    return at[i] + (excess - fallen[i]) / slope[i] if slope[i] > 0 else at[i]  # type: ignore[no-any-return]
 
 
 def _excess(value: np.ndarray, bound: np.ndarray) -> np.ndarray:
     size = np.abs(bound)
-    excess: np.ndarray = (value - bound) / np.where((size > 0) & np.isfinite(size), size, 1.0)
+    least = np.finfo(np.float64).smallest_normal  # below it only absolute errors mean something
+    excess: np.ndarray = (value - bound) / np.where((size > 0) & np.isfinite(size), np.maximum(size, least), 1.0)
     return excess
 
 

@@ -17,6 +17,8 @@ def rescale(gamma: ConstraintSet, scales: np.ndarray) -> ConstraintSet | None:
     """{u : scales∘u in Γ}; None where no set of ours describes it."""
     c = float(scales[0]) if scales.size else 1.0
     uniform = bool((scales == c).all())
+    if gamma.redefined:
+        return None
     match gamma:
         case Everywhere() | NonNegative():
             return gamma
@@ -60,6 +62,8 @@ def rescale(gamma: ConstraintSet, scales: np.ndarray) -> ConstraintSet | None:
 
 def natural_scales(gamma: ConstraintSet, d: int) -> np.ndarray | None:
     """The units in which Γ is plainest: those of its weights; None if one is as good as another."""
+    if gamma.redefined:
+        return np.ones(d)
     match gamma:
         case Everywhere() | NonNegative() | Box() | LinfBall():
             return None

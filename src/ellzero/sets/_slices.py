@@ -24,7 +24,7 @@ def restrict(gamma: ConstraintSet, index: np.ndarray) -> ConstraintSet | None:
     Raises EmptySlice if there is no such member.
     """
     gamma.require_slice(index)
-    if not _ours(gamma):
+    if gamma.redefined:
         return None
     match gamma:
         case Everywhere() | NonNegative() | LinfBall() | L1Ball() | L2Ball() | LpBall() | SubSimplex() | Simplex():
@@ -57,11 +57,6 @@ def restrict(gamma: ConstraintSet, index: np.ndarray) -> ConstraintSet | None:
                     labels[i] = g
             return GroupWise(inner, labels) if index.size else Everywhere()
     return None
-
-
-def _ours(gamma: ConstraintSet) -> bool:
-    """Whether the class is this library's: one of the users' own may inherit from it and be another set."""
-    return type(gamma).__module__.startswith("ellzero.sets.")
 
 
 @dataclass
@@ -100,9 +95,9 @@ class Polyhedron:
 
 def polyhedron(gamma: ConstraintSet, d: int) -> Polyhedron | None:
     """Γ by bounds and caps, where it can be written so."""
-    if not _ours(gamma):
-        return None
     free = Polyhedron.box(-math.inf, math.inf, d)
+    if gamma.redefined:
+        return None
     match gamma:
         case Everywhere():
             return free
@@ -175,7 +170,7 @@ def _portfolio(gamma: Portfolio, d: int) -> Polyhedron | None:
 
 def enclosing(gamma: ConstraintSet, d: int) -> list[ConstraintSet]:
     """Larger sets whose sparse maxima are known, for a Γ whose own are not; the whole space at the least."""
-    if not _ours(gamma):
+    if gamma.redefined:
         return [Everywhere()]
     match gamma:
         case WeightedL1Ball():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -184,8 +185,16 @@ class Simplex(RowSet):
 
     def __init__(self, total: float = 1.0) -> None:
         self.total = check_nonnegative(total, "total")
-        self.closed_under_zeroing = self.total == 0
-        self.needs_entry = self.total > 0
+
+    @cached_property
+    def closed_under_zeroing(self) -> bool:  # type: ignore[override]
+        """Whether it holds zero alone."""
+        return self.total == 0
+
+    @cached_property
+    def needs_entry(self) -> bool:  # type: ignore[override]
+        """Whether there is something to spend."""
+        return self.total > 0
 
     @property
     def why(self) -> str:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
+from functools import partial
+from inspect import isabstract
 from typing import Any, ClassVar
 
 import numpy as np
 
 from .._arrays import Array, best_entries, finfo_eps, is_array, like, namespace, norm, scatter, to_host
 from .._validation import check_indices, check_k, check_nonnegative, check_vector, require_finite
+from ._range import in_range, narrowed, project_in_range, towards_zero
 
 #: max <z, w> - μ/2 ||w||² and a w that attains it; (inf, None) where there is no bound
 SparseMaximum = tuple[float, Array | None]
@@ -19,11 +22,37 @@ class EmptySlice(ValueError):
     """No member of Γ is zero outside the given support."""
 
 
+#: what makes a set the set it is: a class that writes one of these anew is another set than the one it inherits from
+_DEFINING = ("project", "on", "_project_rows", "_parameters", "_bounds", "_positions")
+#: what is told about a set, and believed
+_FACTS = (
+    "closed_under_zeroing", "needs_entry", "forced", "accuracy", "why", "on", "rescaled", "violation",
+    "has_sparse_maximum", "sparse_maximum", "sparse_support", "quadratic_minimum", "shadow_prices", "forced_among",
+    "require_slice",
+)  # fmt: skip
+
+
+def _is_ours(cls: type) -> bool:
+    return cls.__module__.startswith("ellzero.sets.")
+
+
+def is_known(gamma: ConstraintSet) -> bool:
+    """Whether the projection, and with it the set, is this library's."""
+    return all(_is_ours(_owner(type(gamma), name)) for name in _DEFINING)
+
+
+def _owner(cls: type, name: str) -> type:
+    """The class from which a name comes; ConstraintSet where none has it."""
+    return next((base for base in cls.__mro__ if name in vars(base)), ConstraintSet)
+
+
 class ConstraintSet(ABC):
     """A closed convex set Γ of vectors.
 
     A set of your own writes `project` and, if it holds, declares ``closed_under_zeroing = True``;
-    `ellzero.testing.check_set` then looks for a counterexample.
+    `ellzero.testing.check_set` then looks for a counterexample. One that inherits from a set of this library and
+    writes `project` anew is another set, so nothing that is known of the old one is believed of it: it falls back to
+    what this class says, unless it states more itself.
     """
 
     #: Number of coordinates, where the set fixes it; None for sets such as a ball, which exist in every dimension.
@@ -34,6 +63,21 @@ class ConstraintSet(ABC):
     needs_entry: bool = False
     #: Coordinates that are nonzero in every member.
     forced: np.ndarray = np.empty(0, dtype=np.intp)
+    #: The relative error of `project`; an iterative projection states what it reaches, and answers are held to that.
+    accuracy: float = 1e-12
+    #: Whether the class inherits from a set of this library and is another one, because it writes `project` itself.
+    redefined: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if _is_ours(cls) or not any(_is_ours(base) and not isabstract(base) for base in cls.__mro__[1:]):
+            return
+        cls.redefined = any(not _is_ours(_owner(cls, name)) for name in _DEFINING)
+        if not cls.redefined:
+            return
+        for name in _FACTS:
+            if _is_ours(_owner(cls, name)):
+                setattr(cls, name, ConstraintSet.__dict__[name])
 
     @abstractmethod
     def project(self, v: Array, support: Array | None = None) -> Array:
@@ -150,9 +194,9 @@ class ConstraintSet(ABC):
         return distance / max(norm(w), 1e-300) if distance else 0.0
 
     def contains(self, w: Any, tol: float | None = None) -> bool:
-        """Whether the violation of w is at most tol (by default 1e-12, in single precision 4e-6)."""
+        """Whether the violation of w is at most tol (by default 1e-12 or `accuracy`, in single precision 4e-6)."""
         w = w if is_array(w) else check_vector(w, "w")
-        return self.violation(w) <= (default_tolerance(w) if tol is None else tol)
+        return self.violation(w) <= (max(default_tolerance(w), self.accuracy) if tol is None else tol)
 
     @property
     def preserves_support(self) -> bool:
@@ -238,7 +282,7 @@ class RowSet(ConstraintSet):
         """
         if mu == 0:
             return self._linear_rows(z, *parameters)
-        return self._project_rows(z, *(mu * parameter for parameter in parameters)) / mu
+        return self._project_rows(z, *(_times(mu, parameter) for parameter in parameters)) / mu
 
     def _parameters(self) -> tuple[Any, ...]:
         return ()
@@ -262,7 +306,7 @@ class RowSet(ConstraintSet):
         self.require_slice(support)
         if v.shape[-1] == 0:
             return v
-        return self._project_rows(v, *self._sliced(v, support))
+        return project_in_range(self._project_rows, v, *self._sliced(v, support))
 
     project.__doc__ = ConstraintSet.project.__doc__
 
@@ -272,18 +316,21 @@ class RowSet(ConstraintSet):
         k, mu, kept = self._demands(z, k, mu, keep)
         if k == 0:
             return 0.0, namespace(z).zeros_like(z)
-        with np.errstate(over="ignore"):
-            score = self._score_rows(z, mu, *self._sliced(z, None))
-            support = best_entries(score, k, kept)
-            values = self._maximum_rows(z[support], mu, *self._sliced(z, support))
+        support, values = in_range(partial(self._sparse_maximum, k=k, kept=kept), z, mu)
+        values = values if values.dtype == z.dtype else towards_zero(values, z.dtype)
         if not np.isfinite(to_host(values)).all():
             return np.inf, None
         return objective(to_host(z[support]), to_host(values), mu), scatter(values, support, z.shape[0])
 
     sparse_maximum.__doc__ = ConstraintSet.sparse_maximum.__doc__
 
+    def _sparse_maximum(self, z: Array, mu: float, k: int, kept: np.ndarray) -> tuple[Array, Array]:
+        """The support of the maximum, and the values there."""
+        support = best_entries(self._score_rows(z, mu, *self._sliced(z, None)), k, kept)
+        return support, self._maximum_rows(z[support], mu, *self._sliced(z, support))
+
     def violation(self, w: Array) -> float:
-        return float(self._violation_rows(w, *self._sliced(w, None))[0])
+        return float(narrowed(to_host(in_range(self._violation_rows, w, *self._sliced(w, None)))[0]))
 
     violation.__doc__ = ConstraintSet.violation.__doc__
 
@@ -297,8 +344,13 @@ def on_host(v: Array, support: Array | None) -> tuple[np.ndarray, np.ndarray]:
 def objective(z: np.ndarray, w: np.ndarray, mu: float) -> float:
     """<z, w> - μ/2 ||w||², in double precision."""
     z, w = z.astype(float, copy=False), w.astype(float, copy=False)
-    with np.errstate(over="ignore"):
-        return float(np.sum(w * (z - 0.5 * mu * w)))
+    return float(narrowed(in_range(lambda z, w, mu: np.sum(w * (z - 0.5 * mu * w)), z, w, mu)))
+
+
+def _times(mu: float, parameter: Any) -> Any:
+    """μ times a parameter; floats of Python overflow and underflow without a word, NumPy's do not."""
+    product = np.multiply(mu, parameter) if isinstance(parameter, float) else mu * parameter
+    return float(product) if isinstance(product, np.float64) else product
 
 
 def default_tolerance(w: Array) -> float:
@@ -312,4 +364,13 @@ def _short(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else repr(value)
 
 
-__all__ = ["ConstraintSet", "EmptySlice", "RowSet", "SparseMaximum", "default_tolerance", "objective", "on_host"]
+__all__ = [
+    "ConstraintSet",
+    "EmptySlice",
+    "RowSet",
+    "SparseMaximum",
+    "default_tolerance",
+    "is_known",
+    "objective",
+    "on_host",
+]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import cached_property
 
 import numpy as np
 
@@ -45,9 +46,26 @@ class Intersection(ConstraintSet):
         self.sets = sets
         self.tol, self.max_iter = check_positive(tol, "tol"), check_count(max_iter, "max_iter")
         self.n_features = sizes.pop() if sizes else None
-        self.closed_under_zeroing = all(s.closed_under_zeroing for s in sets)
-        self.needs_entry = any(s.needs_entry for s in sets)
-        self.forced = np.unique(np.concatenate([s.forced for s in sets]))
+
+    @cached_property
+    def closed_under_zeroing(self) -> bool:  # type: ignore[override]
+        """Whether all sets are."""
+        return all(s.closed_under_zeroing for s in self.sets)
+
+    @cached_property
+    def needs_entry(self) -> bool:  # type: ignore[override]
+        """Whether one of the sets excludes zero."""
+        return any(s.needs_entry for s in self.sets)
+
+    @cached_property
+    def forced(self) -> np.ndarray:  # type: ignore[override]
+        """Coordinates that are nonzero in all members of one of the sets."""
+        return np.unique(np.concatenate([s.forced for s in self.sets]))
+
+    @cached_property
+    def accuracy(self) -> float:  # type: ignore[override]
+        """That at which the projections stop, or the worst of the sets."""
+        return max(self.tol, *(s.accuracy for s in self.sets))
 
     @property
     def why(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,9 @@ import numpy as np
 from .._arrays import Array, namespace
 from .._validation import check_nonnegative
 from ._quadratic import minimise_over_polytope
-from .base import EmptySlice, RowSet
+from .base import ConstraintSet, EmptySlice, RowSet
+
+_TINY = float(np.finfo(np.float64).smallest_normal)
 
 
 class _Elementwise(RowSet):
@@ -53,6 +56,14 @@ class Everywhere(_Elementwise):
     """Γ = R^d: argmin_w ||w - v|| = v. No constraint."""
 
     closed_under_zeroing = True
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if cls.redefined:
+            raise TypeError(
+                f"{cls.__name__} writes a projection and inherits from Everywhere, which means that there is no "
+                "constraint; inherit from ellzero.sets.ConstraintSet"
+            )
 
     @property
     def why(self) -> str:
@@ -126,11 +137,25 @@ class Box(_Elementwise):
             raise ValueError(f"lower <= upper must hold, got {self._pair(crossed[0])}{where}")
         if np.any(np.asarray(self.lower) == np.inf) or np.any(np.asarray(self.upper) == -np.inf):
             raise ValueError("lower must be below +inf and upper above -inf: the box would be empty")
-        excludes_zero = np.flatnonzero(np.atleast_1d((self.lower > 0) | (self.upper < 0)))
-        self.closed_under_zeroing = excludes_zero.size == 0
-        self.needs_entry = excludes_zero.size > 0
-        if self.n_features is not None:
-            self.forced = excludes_zero
+
+    @cached_property
+    def _excludes_zero(self) -> np.ndarray:
+        return np.flatnonzero(np.atleast_1d((self.lower > 0) | (self.upper < 0)))
+
+    @cached_property
+    def closed_under_zeroing(self) -> bool:  # type: ignore[override]
+        """Whether every interval contains 0."""
+        return not self._excludes_zero.size
+
+    @cached_property
+    def needs_entry(self) -> bool:  # type: ignore[override]
+        """Whether an interval excludes 0."""
+        return self._excludes_zero.size > 0
+
+    @cached_property
+    def forced(self) -> np.ndarray:  # type: ignore[override]
+        """Coordinates whose intervals exclude 0."""
+        return ConstraintSet.forced if self.n_features is None else self._excludes_zero
 
     def _pair(self, i: int) -> str:
         lower, upper = (b[i] if isinstance(b, np.ndarray) else b for b in (self.lower, self.upper))
@@ -225,13 +250,15 @@ def relative_excess(size: Array, bound: Any) -> Array:
 
 
 def _relative(xp: Any, excess: Array, bound: Any) -> Array:
+    # below the normal numbers only absolute errors mean something
+    least = max(float(xp.finfo(excess.dtype).smallest_normal), _TINY)
     if not hasattr(bound, "shape"):
         # an infinite bound is never exceeded; dividing would give NaN
-        scale = abs(bound) if 0 < abs(bound) < np.inf else 1.0
+        scale = max(abs(bound), least) if 0 < abs(bound) < np.inf else 1.0
         return excess / scale
     size = xp.abs(bound)
     usable = (size > 0) & xp.isfinite(size)
-    return excess / xp.where(usable, size, xp.ones_like(size))
+    return excess / xp.where(usable, xp.maximum(size, xp.full_like(size, least)), xp.ones_like(size))
 
 
 def _clip(v: Array, lower: Any, upper: Any) -> Array:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, TypeGuard
 
 import numpy as np
 
 from .._arrays import Array, like, namespace, to_host
 from ._allocation import Block, allocate
+from ._range import in_range, narrowed, project_in_range, towards_zero
 from .base import ConstraintSet, EmptySlice, RowSet, SparseMaximum, objective, on_host
 from .elementwise import Everywhere
 
@@ -49,14 +51,30 @@ class GroupWise(ConstraintSet):
         self._members = list(members.values())
         self._families = _Family.split(self.sets, self._members, size)
         # groups whose sets have no projection for many rows at once
-        self._alone = {g: s for g, s in enumerate(self.sets) if s is not None and not isinstance(s, RowSet)}
-        constraints = [s for s in self.sets if s is not None]
-        self.closed_under_zeroing = all(s.closed_under_zeroing for s in constraints)
-        self.needs_entry = any(s.needs_entry for s in constraints)
-        pairs = [(m, s) for m, s in zip(self._members, self.sets, strict=True) if s is not None]
-        self.forced = np.sort(np.concatenate([np.empty(0, np.intp), *(m[s.forced_among(m.size)] for m, s in pairs)]))
+        self._alone = {g: s for g, s in enumerate(self.sets) if s is not None and not _in_rows(s)}
         self._layouts: dict[int, _Layout] = {}
         self._must_enter = np.array([g for g, s in enumerate(self.sets) if s is not None and s.needs_entry], np.intp)
+
+    @cached_property
+    def closed_under_zeroing(self) -> bool:  # type: ignore[override]
+        """Whether all sets are."""
+        return all(s.closed_under_zeroing for s in self.sets if s is not None)
+
+    @cached_property
+    def needs_entry(self) -> bool:  # type: ignore[override]
+        """Whether one of the sets excludes zero."""
+        return self._must_enter.size > 0
+
+    @cached_property
+    def forced(self) -> np.ndarray:  # type: ignore[override]
+        """Coordinates that are nonzero in every member."""
+        pairs = [(m, s) for m, s in zip(self._members, self.sets, strict=True) if s is not None]
+        return np.sort(np.concatenate([np.empty(0, np.intp), *(m[s.forced_among(m.size)] for m, s in pairs)]))
+
+    @cached_property
+    def accuracy(self) -> float:  # type: ignore[override]
+        """The worst of the sets."""
+        return max((s.accuracy for s in self.sets if s is not None), default=ConstraintSet.accuracy)
 
     @property
     def why(self) -> str:
@@ -89,7 +107,8 @@ class GroupWise(ConstraintSet):
         def project(values: np.ndarray) -> np.ndarray:
             out = values.copy()
             for block in blocks:
-                out[block.where] = block.family.example._project_rows(*block.fill(values))[block.row, block.column]
+                rows = project_in_range(block.family.example._project_rows, *block.fill(values))
+                out[block.where] = rows[block.row, block.column]
             for s, where in alone:
                 out[where] = s.project(values[where], self._place[support[where]])
             return out
@@ -101,7 +120,8 @@ class GroupWise(ConstraintSet):
         group = self.group_of(index)
         worst = 0.0
         for block in self._blocks(group, index):
-            worst = max(worst, float(block.family.example._violation_rows(*block.fill(values)).max()))
+            excess = in_range(block.family.example._violation_rows, *block.fill(values))
+            worst = max(worst, float(narrowed(excess.max())))
         for s, where in self._one_by_one(group):
             worst = max(worst, s.violation(values[where]))
         return worst
@@ -123,11 +143,12 @@ class GroupWise(ConstraintSet):
         if keep.size:
             kept = np.zeros(values.size, dtype=bool)
             kept[keep] = True
-        with np.errstate(over="ignore", invalid="ignore"):
-            found = allocate(*self._layout(values.size), values, k, mu, kept)
+        blocks, others = self._layout(values.size)
+        allocated = partial(allocate, blocks, others, k=k, kept=kept)
+        found = in_range(allocated, values, mu, invalid="ignore")  # inf - inf, where Γ is unbounded
         if found is None:
             return None
-        index, w = found
+        index, w = found[0], towards_zero(found[1], values.dtype)
         if not np.isfinite(w).all():
             return np.inf, None
         out = np.zeros_like(values)
@@ -220,7 +241,7 @@ class _Family:
     def split(sets: list[ConstraintSet | None], members: list[np.ndarray], size: int) -> list[_Family]:
         numbers: dict[Hashable, list[int]] = {}
         for g, s in enumerate(sets):
-            if isinstance(s, RowSet):
+            if _in_rows(s):
                 numbers.setdefault(s.family, []).append(g)
         return [_Family(sets[n[0]], n, sets, members, size) for n in numbers.values()]  # type: ignore[arg-type]
 
@@ -265,9 +286,14 @@ class _Padded:
         return [block, *(parameter.astype(values.dtype, copy=False) for parameter in self.parameters)]
 
 
+def _in_rows(s: ConstraintSet | None) -> TypeGuard[RowSet]:
+    """Whether many sets of this class are projected in one call."""
+    return isinstance(s, RowSet) and not s.redefined
+
+
 def _ranked(s: ConstraintSet) -> bool:
     """Whether the set tells by score which entries come first; its subclass may compute the maximum in another way."""
-    return isinstance(s, RowSet) and type(s).sparse_maximum is RowSet.sparse_maximum
+    return _in_rows(s) and type(s).sparse_maximum is RowSet.sparse_maximum
 
 
 def _assign_sets(sets: Any, members: Mapping[Any, np.ndarray]) -> list[ConstraintSet | None]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from .._arrays import Array, like, to_host
 from .._validation import check_vector
+from ._range import in_range, narrowed, project_in_range
 from .base import ConstraintSet, on_host
 
 
@@ -64,18 +65,23 @@ class PackingPolytope(ConstraintSet):
         free = (values > 0) & ~(A[self.b == 0] > 0).any(axis=0)
         rows = (self.b > 0) & (A[:, free] > 0).any(axis=1)
         w = np.zeros(values.size)
-        w[free] = _project_on_caps(values[free].astype(float), A[np.ix_(rows, free)], self.b[rows])
+        w[free] = project_in_range(_project_on_caps, values[free].astype(float), A[np.ix_(rows, free)], self.b[rows])
         return like(w, v)
 
     project.__doc__ = ConstraintSet.project.__doc__
 
     def violation(self, w: Array) -> float:
-        values = to_host(w)
-        used = self.A @ values.astype(float)
-        excess = (used - self.b) / np.where(self.b > 0, self.b, 1.0)
-        return float(max(excess.max(initial=0.0), (-values).max(initial=0.0), 0.0))
+        values = to_host(w).astype(float)
+        excess = float(narrowed(in_range(self._excess, values, self.b)))
+        return max(excess, float((-values).max(initial=0.0)), 0.0)
 
     violation.__doc__ = ConstraintSet.violation.__doc__
+
+    def _excess(self, w: np.ndarray, b: np.ndarray) -> Any:
+        A = self.A if w.dtype == np.float64 else self._columns(np.arange(w.size)).astype(w.dtype)
+        # a cap of zero, and one so small that only absolute errors mean something, is not divided by
+        least = np.finfo(np.float64).smallest_normal
+        return ((A @ w - b) / np.where(b > 0, np.maximum(b, least), 1.0)).max(initial=0.0)
 
     def _arguments(self) -> dict[str, Any]:
         return {"A": f"<{self.A.shape[0]} caps on {self.A.shape[1]} coordinates>", "b": self.b}
@@ -88,10 +94,16 @@ def _project_on_caps(v: np.ndarray, A: np.ndarray, b: np.ndarray) -> np.ndarray:
     non-negative least-squares problem (Lawson & Hanson, least distance programming): for x minimising
     ||Ex - f||, E = [Gᵀ; hᵀ], f = (0, ..., 0, 1), the residual r = Ex - f gives u = -r_{1..} / r_last.
     """
+    A = A / b[:, None]  # every cap becomes 1, so that residuals are relative
+    if not all(1e-100 < a.max(initial=1.0) < 1e100 for a in (A, v)):  # nnls squares them
+        return _project_beyond_range(v.astype(np.longdouble), A.astype(np.longdouble))
+    return _least_distance(v, A, 1.0)
+
+
+def _least_distance(v: np.ndarray, A: np.ndarray, caps: Any) -> np.ndarray:
     from scipy.optimize import nnls
 
-    A, b = A / b[:, None], np.ones_like(b)  # every cap becomes 1, so that residuals are relative
-    h = np.concatenate([A @ v - b, -v])
+    h = np.concatenate([A @ v - caps, -v])
     if h.max(initial=0.0) <= 0:
         return v
     scale = float(np.abs(h).max())
@@ -101,4 +113,21 @@ def _project_on_caps(v: np.ndarray, A: np.ndarray, b: np.ndarray) -> np.ndarray:
     x, _ = nnls(E, f, maxiter=30 * E.shape[1])
     residual = E @ x - f
     w: np.ndarray = np.maximum(v - scale * residual[:-1] / residual[-1], 0.0)
-    return w / max(1.0, float((A @ w).max()))
+    return w / max(1.0, float((A @ w / caps).max()))
+
+
+def _project_beyond_range(v: np.ndarray, A: np.ndarray) -> np.ndarray:
+    """The same over Aw <= 1 where doubles do not reach: in units of the largest entry that a member may have.
+
+    What lies farther than 1e12 of them outside is drawn in, and caps that cannot bind are left out. At the end every
+    entry is scaled for the sake of its own caps alone.
+    """
+    if (A @ v).max(initial=0.0) <= 1:
+        return v
+    reach = np.minimum(v, 1 / np.maximum(A.max(axis=0), np.finfo(A.dtype).tiny))
+    unit, binds = reach.max(), A @ reach > 1 - 1e-9
+    rows = np.minimum(A[binds] * unit, 1e100)
+    size = rows.max(axis=1, initial=1.0)
+    near = narrowed(np.minimum(v / unit, 1e12))
+    w = np.minimum(unit * _least_distance(near, narrowed(rows / size[:, None]), narrowed(1 / size)), reach)
+    return np.asarray(w / np.maximum((A * w > 0) * (A @ w)[:, None], 1.0).max(axis=0))

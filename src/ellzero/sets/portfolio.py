@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from .._arrays import Array, like, to_host
 from .._validation import check_nonnegative, check_number
 from ._positions import Positions
 from ._quadratic import minimise_over_polytope
+from ._range import in_range, project_in_range, widened
 from .balls import L1Ball, SubSimplex
 from .base import ConstraintSet, EmptySlice, _short, on_host
 from .elementwise import Box
@@ -57,12 +59,24 @@ class Portfolio(ConstraintSet):
         if len(sizes) > 1:
             raise ValueError(f"lower, upper and groups must have the same length, got {sorted(sizes)}")  # type: ignore[type-var]
         self.n_features = sizes.pop() if sizes else None
-        self.forced = self.box.forced
         self.long_only = bool(np.all(np.asarray(self.box.lower) >= 0))
-        self.needs_entry = self.box.needs_entry or not self.least <= 0 <= self.most
         self._known: dict[int, GroupWise] = {}
+
+    @cached_property
+    def closed_under_zeroing(self) -> bool:  # type: ignore[override]
+        """Whether every interval contains 0 and the budget need not be spent."""
         free = self.least == -math.inf and self.most == math.inf
-        self.closed_under_zeroing = self.box.closed_under_zeroing and (free or (self.long_only and self.least <= 0))
+        return self.box.closed_under_zeroing and (free or (self.long_only and self.least <= 0))
+
+    @cached_property
+    def needs_entry(self) -> bool:  # type: ignore[override]
+        """Whether a position must be held, or something be spent."""
+        return self.box.needs_entry or not self.least <= 0 <= self.most
+
+    @cached_property
+    def forced(self) -> np.ndarray:  # type: ignore[override]
+        """Positions whose bounds exclude 0."""
+        return self.box.forced
 
     @property
     def why(self) -> str:
@@ -79,6 +93,13 @@ class Portfolio(ConstraintSet):
         )
         group = np.full(index.size, -1) if self.groups is None else self.groups.group_of(index)
         return Positions(lower, upper, group, self.caps, self.least, self.most)
+
+    def _on_positions(self, index: np.ndarray, f: Callable[[Positions, np.ndarray], Any], v: np.ndarray) -> Any:
+        """What the positions at an index make of v, in the precision of v."""
+        part = self._positions(index)
+        if v.dtype == np.longdouble:
+            part = Positions(*map(widened, vars(part).values()))
+        return f(part, v)
 
     def forced_among(self, n_features: int) -> np.ndarray:
         """Coordinates that are nonzero in every member with this many coordinates."""
@@ -103,15 +124,14 @@ class Portfolio(ConstraintSet):
     def project(self, v: Array, support: Array | None = None) -> Array:
         values, index = on_host(v, support)
         self.box.require_slice(index)
-        part = self._positions(index)
-        self._require(part)
-        return like(part.project(values.astype(float)), v)
+        self._require(self._positions(index))
+        return like(project_in_range(partial(self._on_positions, index, Positions.project), values.astype(float)), v)
 
     project.__doc__ = ConstraintSet.project.__doc__
 
     def violation(self, w: Array) -> float:
         values, index = on_host(w, None)
-        return self._positions(index).violation(values.astype(float))
+        return float(in_range(partial(self._on_positions, index, Positions.violation), values.astype(float)))
 
     violation.__doc__ = ConstraintSet.violation.__doc__
 

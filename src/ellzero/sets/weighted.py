@@ -37,20 +37,24 @@ class WeightedL1Ball(RadiusSet):
         return {"weights": self.weights, "radius": self.radius}
 
     def _project_rows(self, v: Array, *parameters: Any) -> Array:
-        # With the entries sorted by |v|/c, θ = max_j (Σ_{i<=j} c_i|v_i| - radius) / Σ_{i<=j} c_i²: the same
-        # maximum as for the simplex, see _simplex_threshold.
+        # With the entries sorted by t = |v|/c, θ = max_j (Σ_{i<=j} c_i|v_i| - radius) / Σ_{i<=j} c_i²: the same
+        # maximum as for the simplex, see _simplex_threshold. Counted from the smallest t above θ, w = c(t - θ) loses
+        # nothing, however different the weights.
         weights, radius = parameters
         xp = namespace(v)
         size = xp.abs(v)
-        order = xp.argsort(-(size / weights), axis=-1)
-        s, c = (xp.take_along_axis(a, order, axis=-1) for a in (size, weights + 0.0 * size))
-        theta = xp.max(
-            (xp.cumulative_sum(c * s, axis=-1) - radius) / xp.cumulative_sum(c * c, axis=-1),
-            axis=-1,
-            keepdims=True,
-        )
-        inside = theta <= 0
-        return xp.where(inside, v, xp.sign(v) * xp.maximum(size - theta * weights, 0.0 * size))
+        ratio, square = size / weights, weights * weights + 0.0 * size
+        order = xp.argsort(-ratio, axis=-1)
+        t, term, q = (xp.take_along_axis(a, order, axis=-1) for a in (ratio, weights * size, square))
+        theta = (xp.cumulative_sum(term, axis=-1) - radius) / xp.cumulative_sum(q, axis=-1)
+        last = xp.argmax(theta, axis=-1, keepdims=True)
+        least = xp.take_along_axis(t, last, axis=-1)
+        above = xp.where(ratio >= least, ratio - least, 0.0 * ratio)
+        square = xp.where(ratio >= least, square, 0.0 * square)
+        spent = xp.sum(square * above, axis=-1, keepdims=True)
+        over = xp.maximum(radius - spent, 0.0 * spent) / xp.sum(square, axis=-1, keepdims=True)  # least - θ
+        w = xp.where(ratio >= least, weights * (above + over), 0.0 * size)
+        return xp.where(xp.take_along_axis(theta, last, axis=-1) <= 0, v, xp.sign(v) * w)
 
     def _violation_rows(self, v: Array, *parameters: Any) -> Array:
         weights, radius = parameters

@@ -1,0 +1,222 @@
+"""Sets of the users' own that inherit from a set of the library: nothing of the old set may be believed of the new."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+import ellzero as ez
+from ellzero import sets
+
+D, K = 5, 2
+
+
+class HalfBox(sets.Box):
+    """The box, at half its width."""
+
+    def project(self, v, support=None):
+        return 0.5 * super().project(2 * v, support)
+
+
+class RoundBox(sets.Box):
+    """Not a box at all: the ball around 0 whose radius is the upper bound."""
+
+    def project(self, v, support=None):
+        return v * min(1.0, self.upper / max(np.linalg.norm(v), 1e-300))
+
+
+class ShiftedBox(sets.Box):
+    """The box moved by 0.3: members of it, or of its slices, need not contain 0."""
+
+    def project(self, v, support=None):
+        return np.clip(v, self.lower + 0.3, self.upper + 0.3)
+
+
+class RowBox(sets.Box):
+    """Twice as wide, told to the rows."""
+
+    def _project_rows(self, v, *parameters):
+        lower, upper = parameters
+        return np.clip(v, 2 * lower, 2 * upper)
+
+
+class LongBall(sets.L1Ball):
+    """The l1 ball without its negative part."""
+
+    def project(self, v, support=None):
+        return super().project(np.maximum(v, 0.0), support)
+
+
+class Mixin:
+    def project(self, v, support=None):
+        return np.clip(v, -0.2, 0.4)
+
+
+class MixedBall(Mixin, sets.L2Ball):
+    """project comes from elsewhere."""
+
+
+class NarrowNonNegative(sets.NonNegative):
+    """Non-negative, and at most 0.5."""
+
+    def project(self, v, support=None):
+        return np.clip(v, 0.0, 0.5)
+
+
+OWN = {
+    "half": (HalfBox(-1.0, 1.0), lambda w: [w >= -0.5, w <= 0.5]),
+    "round": (RoundBox(-1.0, 1.0), lambda w: [cp.norm(w) <= 1]),
+    "shifted": (ShiftedBox(-1.0, 1.0), lambda w: [w >= -0.7, w <= 1.3]),
+    "rows": (RowBox(-0.3, 0.3), lambda w: [w >= -0.6, w <= 0.6]),
+    "long": (LongBall(1.0), lambda w: [w >= 0, cp.sum(w) <= 1]),
+    "mixed": (MixedBall(5.0), lambda w: [w >= -0.2, w <= 0.4]),
+    "narrow": (NarrowNonNegative(), lambda w: [w >= 0, w <= 0.5]),
+}
+for _name, (_set, _rows) in list(OWN.items()):
+    OWN[f"{_name}, in groups"] = (
+        sets.GroupWise({"a": _set, "b": sets.LinfBall(0.9)}, ["a", "a", "a", "b", "b"]),
+        lambda w, rows=_rows: [*rows(w[:3]), cp.abs(w[3:]) <= 0.9],
+    )
+    OWN[f"{_name}, intersected"] = (
+        sets.Intersection(_set, sets.LinfBall(0.45)),
+        lambda w, rows=_rows: [*rows(w), cp.abs(w) <= 0.45],
+    )
+
+
+def data():
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((30, D))
+    return X, X @ np.array([2.0, -1.5, 0.0, 1.0, -0.4]) + 0.1 * rng.standard_normal(30)
+
+
+def brute_force(X, y, rows):
+    best = np.inf
+    for support in combinations(range(D), K):
+        w = cp.Variable(D)
+        outside = [w[i] == 0 for i in range(D) if i not in support]
+        problem = cp.Problem(cp.Minimize(cp.sum_squares(X @ w - y) / len(y)), [*rows(w), *outside])
+        problem.solve(solver=cp.CLARABEL)
+        best = min(best, problem.value)
+    return best
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_sets_that_redefine_the_projection_are_solved_as_what_they_are(name):
+    gamma, rows = OWN[name]
+    X, y = data()
+    risk, optimum = ez.risks.LeastSquares(X, y), brute_force(X, y, rows)
+    ez.testing.check_set(gamma, D, K, support_preserving=False, rng=0)
+    for method in ("auto", "exact"):
+        result = ez.minimize(risk, K, gamma, method=method)
+        assert result.fun == pytest.approx(optimum, rel=1e-6), method
+        assert ez.certify(risk, result).lower_bound <= optimum * (1 + 1e-7)
+    if gamma.preserves_support:
+        assert ez.minimize(risk, K, gamma, method="IHT-2SP").fun >= optimum * (1 - 1e-7)
+    else:  # nobody has said that zeroing keeps members
+        with pytest.raises(ValueError, match="support-preserving"):
+            ez.minimize(risk, K, gamma, method="IHT-2SP")
+
+
+def test_what_such_a_set_states_itself_is_kept():
+    class Stated(HalfBox):
+        closed_under_zeroing = True
+        accuracy = 1e-9
+
+        def violation(self, w):
+            return max(0.0, float(np.abs(w).max()) - 0.5)
+
+    gamma = Stated(-1.0, 1.0)
+    assert gamma.redefined
+    assert gamma.preserves_support
+    assert gamma.violation(np.array([0.7])) == pytest.approx(0.2)
+    assert gamma.accuracy == 1e-9
+    assert not gamma.has_sparse_maximum()
+    X, y = data()
+    assert ez.minimize(ez.risks.LeastSquares(X, y), K, gamma, method="IHT-2SP").success
+
+    class InInit(HalfBox):
+        def __init__(self):
+            super().__init__(-1.0, 1.0)
+            self.closed_under_zeroing = True
+
+    assert InInit().preserves_support
+
+
+def test_a_subclass_that_leaves_the_projection_alone_keeps_everything():
+    class Named(sets.Box):
+        def __init__(self, name, lower, upper):
+            super().__init__(lower, upper)
+            self.name = name
+
+    gamma = Named("mine", -1.0, np.ones(D))
+    assert not gamma.redefined
+    assert gamma.has_sparse_maximum()
+    assert gamma.preserves_support
+    assert isinstance(gamma.rescaled(np.full(D, 2.0)), sets.Box)
+
+    class Strict(sets.Box):
+        def violation(self, w):
+            return 2 * super().violation(w)
+
+    X, y = data()
+    risk = ez.risks.LeastSquares(X, y)
+    assert ez.minimize(risk, K, Strict(-1, 1)).fun == ez.minimize(risk, K, sets.Box(-1, 1)).fun
+
+
+def test_a_family_of_ones_own_keeps_what_its_base_states():
+    class Base(sets.ConstraintSet):
+        closed_under_zeroing = True
+
+    class Unit(Base):
+        def project(self, v, support=None):
+            return np.clip(v, -1.0, 1.0)
+
+    assert Unit().preserves_support
+    assert not Unit().redefined
+
+
+def test_everywhere_is_no_base_for_a_constraint():
+    with pytest.raises(TypeError, match=r"inherits from Everywhere.*ConstraintSet"):
+
+        class Mine(sets.Everywhere):
+            def project(self, v, support=None):
+                return np.clip(v, -1.0, 1.0)
+
+
+class Rough(sets.ConstraintSet):
+    """The l2 ball, projected with an error of 5e-11."""
+
+    closed_under_zeroing = True
+
+    def project(self, v, support=None):
+        size = np.linalg.norm(v)
+        return v if size <= 1 + 5e-11 else v * ((1 + 5e-11) / size)
+
+    def violation(self, w):
+        return max(0.0, float(np.linalg.norm(w)) - 1)
+
+
+def test_iterative_projections_declare_their_accuracy():
+    X, y = data()
+    risk = ez.risks.LeastSquares(X, y)
+    with pytest.raises(RuntimeError, match="accuracy"):
+        ez.minimize(risk, K, Rough())
+    with pytest.raises(AssertionError, match=r"5e-11.*accuracy"):
+        ez.testing.check_set(Rough(), D, K, rng=0)
+
+    class Honest(Rough):
+        accuracy = 1e-10
+
+    ez.testing.check_set(Honest(), D, K, rng=0)
+    result = ez.minimize(risk, K, Honest())
+    assert result.success
+    assert Honest().contains(result.x)
+    assert not Honest().contains(result.x, tol=1e-12)
+    groups = sets.GroupWise(Honest(), ["a", "a", "a", "b", "b"])
+    assert groups.accuracy == 1e-10
+    assert sets.Intersection(Honest(), sets.LinfBall(2.0)).accuracy == 1e-10
+    assert sets.Intersection(sets.L2Ball(1.0), sets.LinfBall(2.0), tol=1e-6).accuracy == 1e-6
+    assert ez.minimize(risk, K, groups).success
