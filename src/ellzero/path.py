@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ._arrays import Array, finfo_eps, index_like, to_host
+from ._interruption import inside_a_larger_call, whole_call
 from ._validation import check_count, check_indices, check_k, check_positive
 from .loop import minimize
 from .methods import Method
@@ -192,7 +193,8 @@ def minimize_path(
     time_limit : float, optional
         Seconds for the whole path; k that were not reached are left out, the smallest never is.
     callback : callable, optional
-        ``callback(result)`` after each run; raise StopIteration to stop.
+        ``callback(result)`` after each run; raise StopIteration to stop. Ctrl-C stops, too: the path holds the answers
+        of the runs that were finished, and its message says so; with none yet, KeyboardInterrupt is raised.
     verbose : int
         0 is silent, 1 prints a line a run, and what is above 1 goes to `minimize`.
     **options
@@ -210,29 +212,35 @@ def minimize_path(
         raise TypeError(f"risk must be a risk such as ellzero.risks.LeastSquares(X, y), got {risk!r}")
     for name in {"checkpoint", "resume"} & options.keys():
         raise TypeError(f"{name} belongs to a single run, not to a path; use minimize, with x0=path[k].x")
+    if callback is not None and not callable(callback):
+        raise TypeError(f"callback must be a function of a result (or None), got {callback!r}")
     levels = _levels(ks, risk, check_indices(keep, risk.n_features, "keep").size)
     _check_validation(risk, validation)
     end = time.perf_counter() + (math.inf if time_limit is None else check_positive(time_limit, "time_limit"))
     found: dict[int, Result] = {}
     runs: list[Result] = []
     why = ""
-    for k, start in _starts(levels, found, x0, keep, warm_start, both_ways):
-        left = end - time.perf_counter()
-        if found and left <= 0:
-            why = "the time limit was reached"
-            break
-        limit = None if time_limit is None else max(left, 1e-9)
-        run = {"x0": start, "keep": keep, "time_limit": limit, "verbose": max(verbose - 1, 0), **options}
-        runs.append(minimize(risk, k, constraint, method, **run))
-        res = found[k] = _best(runs[-1], [found[j] for j in found if j <= k])
-        if verbose:
-            print(f"k={k}: objective {res.fun:.8g}, {res.support.size} nonzeros, {runs[-1].n_gradients} gradients")
-        try:
+    try:
+        for k, start in _starts(levels, found, x0, keep, warm_start, both_ways):
+            left = end - time.perf_counter()
+            if found and left <= 0:
+                why = "the time limit was reached"
+                break
+            limit = None if time_limit is None else max(left, 1e-9)
+            run = {"x0": start, "keep": keep, "time_limit": limit, "verbose": max(verbose - 1, 0), **options}
+            with whole_call():
+                runs.append(minimize(risk, k, constraint, method, **run))
+            res = found[k] = _best(runs[-1], [found[j] for j in found if j <= k])
+            if verbose:
+                print(f"k={k}: objective {res.fun:.8g}, {res.support.size} nonzeros, {runs[-1].n_gradients} gradients")
             if callback is not None:
                 callback(res)
-        except StopIteration:
-            why = "the callback stopped the path"
-            break
+    except StopIteration:
+        why = "the callback stopped the path"
+    except KeyboardInterrupt:
+        if not found or inside_a_larger_call():
+            raise
+        why = "interrupted from outside"
     results: list[Result] = []
     for k in sorted(found):  # the way down may have overtaken larger k
         results.append(_best(found[k], results[-1:]))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
+from .._interruption import whole_call
 from ._report import Chapter
 
 Progress = Callable[[int, int, str], Any]
@@ -61,8 +62,15 @@ class Work:
         found = []
         with parallel_config("loky", inner_max_num_threads=1):
             pool = Parallel(n_jobs=self.jobs, return_as="generator")
-            for result in pool(delayed(function)(*arguments) for function, arguments in plan.tasks.values()):
+            for result in pool(
+                delayed(whole_call()(function))(*arguments) for function, arguments in plan.tasks.values()
+            ):
                 found.append(result)
                 self.done += 1
                 self.progress(self.done, self.total, plan.text)
         return dict(zip(plan.tasks, found, strict=True))
+
+
+@whole_call()
+def _piece(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    return function(*arguments)

@@ -11,6 +11,7 @@ import numpy as np
 from scipy.sparse import diags_array
 
 from .._arrays import like, to_host
+from .._interruption import whole_call
 from .._problem import verify
 from ..methods import Auto, Method, preset
 from ..path import minimize_path
@@ -21,6 +22,7 @@ from ..risks.base import Constant, Rescaled, Risk
 from ._reading import Question
 
 
+@whole_call()
 def answers(
     risk: LinearModel, ks: list[int], question: Question, method: str | Method, standardize: bool, **options: Any
 ) -> list[Result]:

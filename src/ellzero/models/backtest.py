@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.parallel import Parallel, delayed
 
+from .._interruption import whole_call
 from .._validation import check_count, check_nonnegative, check_number
 from ._mandate import percent
 from ._portfolio_data import Data, _day, need_pandas, read_returns
@@ -195,6 +196,7 @@ def _rows(table: Any, rows: slice) -> Any:
     return table.iloc[rows] if hasattr(table, "iloc") else table[rows]
 
 
+@whole_call()
 def _fitted(estimator: Any, X: Any, y: Any, options: dict[str, Any]) -> Any:
     return estimator.fit(X, y, **options)
 

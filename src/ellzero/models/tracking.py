@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from .._interruption import whole_call
 from .._validation import check_count, check_nonnegative, check_positive
 from ..loop import minimize
 from ..methods import preset
@@ -182,6 +183,7 @@ class IndexTracker(BaseEstimator):  # type: ignore[misc]
 
         return squared, huber
 
+    @whole_call()
     def _solve(self, risk: LinearModel, mandate: Mandate, start: Any) -> Any:
         n_starts = check_count(self.n_starts, "n_starts")
         method = preset("auto", projection="restricted", n_starts=n_starts)
