@@ -216,6 +216,8 @@ class TestFailures:
             ({"timeout": -1}, ValueError, "timeout"),
             ({"repeats": 0}, ValueError, "repeats"),
             ({"recheck": (0, 1)}, ValueError, "recheck"),
+            ({"recheck": 5}, TypeError, r"recheck must be a pair \(m, r\).*got 5"),
+            ({"recheck": (1, 2, 3)}, TypeError, r"recheck must be a pair \(m, r\)"),
         ],
     )
     def test_errors(self, options, error, message):

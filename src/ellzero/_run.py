@@ -72,6 +72,7 @@ class Run:
         self.point = self.best = self.risk.at(*self._start(x0))
         if x0 is not None and self.method.step == "pursuit":
             self.point = self.best = self._refitted(self.point)
+        self.method = method.started(self.method, self.point, self.counts)
         self.candidates: list[Point] = []
         self.nit, self.first_residual, self.elapsed_before = 0, math.nan, 0.0
         self.limit = math.inf  # seconds
@@ -264,6 +265,8 @@ class Run:
 
     def report(self, point: Point, status: Status, *, final: bool = False) -> Result:
         """The result so far, or at the end."""
+        if final and self.session is not None:
+            self.session.retire()
         x = self._lower(point.w)
         counts, gamma = self.counts, self.asked.gamma
         return Result(

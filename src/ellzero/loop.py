@@ -135,13 +135,14 @@ def minimize(
     budget = math.inf if max_queries is None else check_count(max_queries, "max_queries")
     limit = math.inf if time_limit is None else check_positive(time_limit, "time_limit")
     problem = make_problem(risk, _level(k, risk), Everywhere() if constraint is None else constraint, keep)
-    run = Run(problem, method, x0, _entropy(rng), budget, _monitor_interval(monitor))
+    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is found by its value
+        run = Run(problem, method, x0, _entropy(rng), budget, _monitor_interval(monitor))
     run.open_files(*(None if path is None else Path(path) for path in (checkpoint, resume)))
     run.limit = limit
     run.proof = None if target_gap is None else Proof(run, check_nonnegative(target_gap, "target_gap"))
     prescribed = run.method.n_iter
     last = max_iter if prescribed is None else min(max_iter, prescribed)
-    with run:
+    with run, np.errstate(over="ignore", invalid="ignore"):  # divergence has a status, it needs no warnings
         try:
             status = _iterate(run, last, tol, callback, Printer(verbose, last))
             if status is Status.MAX_ITER and last == prescribed:
@@ -168,7 +169,7 @@ def _end(run: Run, status: Status, iterate: Callable[[Run], Any] | None) -> Stat
     """The best point, and the finish of the method; `iterate` lets the exchanges begin anew from damped problems."""
     try:
         run.choose_best(run.every != 1 and status not in (Status.DIVERGED, Status.FAILED))
-        if run.method.finish == "swap" and status is not Status.TARGET_GAP:
+        if run.method.finish == "swap" and status not in (Status.TARGET_GAP, Status.DIVERGED):
             exchange(run, iterate)
     except BlackBoxError:
         if run.asked.risk.on_failure == "raise":  # type: ignore[attr-defined]
@@ -191,13 +192,12 @@ def _iterate(
     for t in range(run.nit, max_iter):
         previous, fun = run.point, math.nan
         try:
-            with np.errstate(over="ignore", invalid="ignore"):  # divergence has a status, it needs no warnings
-                g = run.oracle(previous, t)  # line 2: exact, mini-batch or zeroth-order gradient at w_{t-1}
-                run.point = step.advance(previous, g, run.project)  # line 3: w_t = P(w_{t-1} - η g)
-                run.nit = counts.iteration = t + 1
-                moved, size = norm(run.point.w - previous.w), norm(run.point.w)
-                if run.every and run.nit % run.every == 0:
-                    fun = run.watch()
+            g = run.oracle(previous, t)  # line 2: exact, mini-batch or zeroth-order gradient at w_{t-1}
+            run.point = step.advance(previous, g, run.project)  # line 3: w_t = P(w_{t-1} - η g)
+            run.nit = counts.iteration = t + 1
+            moved, size = norm(run.point.w - previous.w), norm(run.point.w)
+            if run.every and run.nit % run.every == 0:
+                fun = run.watch()
         except NotFinite:
             return Status.DIVERGED
         except Settled:
@@ -244,8 +244,7 @@ _STOPPED: dict[type[Exception], Status] = {
 def _begin(run: Run) -> Status | None:
     """The first row of the history; a status if the run is over before it has begun."""
     try:
-        with np.errstate(over="ignore", invalid="ignore"):
-            value = run.watch() if run.every else math.nan
+        value = run.watch() if run.every else math.nan
     except BudgetSpent:
         return Status.FAILED  # all of the budget went into attempts at the first value
     except OutOfTime:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -294,7 +295,14 @@ def _levels(ks: Any, risk: Risk, n_kept: int) -> list[int]:
         ks = range(max(1, n_kept), check_count(ks, "ks", low=max(1, n_kept)) + 1)
     if isinstance(ks, str) or not isinstance(ks, Iterable):
         raise TypeError(f"ks must be an integer K (for 1, ..., K) or integers such as range(5, 50, 5), got {ks!r}")
-    levels = sorted({check_k(k, risk.n_features, "ks") for k in ks})
+    asked = sorted({check_k(k, None, "ks") for k in ks})
+    if asked and asked[-1] > risk.n_features:
+        warnings.warn(
+            f"ks goes up to {asked[-1]}, which is greater than n_features={risk.n_features}: the path ends there",
+            UserWarning,
+            stacklevel=3,
+        )
+    levels = sorted({min(k, risk.n_features) for k in asked})
     if not levels:
         raise ValueError("ks must name at least one k, got none")
     return levels

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 import os
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -134,7 +135,7 @@ class Pool:
         if not self.own:
             self.in_flight = getattr(workers, "_max_workers", None) or 2 * (os.cpu_count() or 1)
         # a process is ready once it has imported what f needs, which is not part of the first call's time
-        self.ready: list[Future[Any] | None] = [e.submit(_get_ready, f) if self.own else None for e in self.executors]
+        self.ready: list[Future[Any] | None] = [self._prepare(e) if self.own else None for e in self.executors]
 
     def close(self) -> None:
         """End own worker processes; an executor of the user's is left alone."""
@@ -198,11 +199,21 @@ class Pool:
         if self.own:
             self.executors[slot].shutdown(wait=False, kill_workers=True)
             self.executors[slot] = _new_process()
-            self.ready[slot] = self.executors[slot].submit(_get_ready, self.f)
+            self.ready[slot] = self._prepare(self.executors[slot])
+
+    def _prepare(self, executor: Any) -> Any:
+        return executor.submit(_get_ready, self.f, os.getpid())
 
 
-def _get_ready(f: Callable[..., Any]) -> None:
-    """Unpickling the argument has imported everything."""
+def _get_ready(f: Callable[..., Any], parent: int) -> None:
+    """Unpickling the argument has imported everything. A worker whose run was killed ends, too."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _process_died() -> type[Exception]:
