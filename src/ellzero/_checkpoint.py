@@ -42,7 +42,7 @@ def load(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
             f"resume={str(path)!r}: there is no such file; start with checkpoint={str(path)!r} and without resume"
         )
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         facts = json.loads(arrays.pop("facts").tobytes().decode())
         version = facts.get("format")
