@@ -13,7 +13,7 @@ _inside = ContextVar("inside_a_larger_call", default=False)
 def whole_call() -> Iterator[None]:
     """What is done in here is one call: KeyboardInterrupt ends all of it, not only the run that it meets.
 
-    Also a decorator. Worker processes know nothing of their caller's context, so it belongs around what they do.
+    Worker processes know nothing of their caller's context, so it belongs around what they do.
     """
     token = _inside.set(True)
     try:

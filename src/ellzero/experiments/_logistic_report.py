@@ -99,7 +99,9 @@ def finish(traces: Sequence[Trace], budget: Budget, ratios: Mapping[str, float])
                 "Both start with the same number of directions; ZOHT keeps it, and takes the step of its own theorem "
                 "(recalled, not checked against its text).",
                 "L and ν are those of the risk that is computed, with 2λ/c; the L that the paper gives has 2λ. The "
-                f"steps' ratio depends on it: {', '.join(f'{ratio:.2f} with {what}' for what, ratio in ratios.items())}.",
+                "steps' ratio depends on it: "
+                + ", ".join(f"{ratio:.2f} with {what}" for what, ratio in ratios.items())
+                + ".",
             ],
             {"logistic_zoht": (draw_free(free), "R of the iterates without Γ.")},
             tables=[table("logistic_zoht", free)],

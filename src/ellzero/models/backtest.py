@@ -196,9 +196,9 @@ def _rows(table: Any, rows: slice) -> Any:
     return table.iloc[rows] if hasattr(table, "iloc") else table[rows]
 
 
-@whole_call()
 def _fitted(estimator: Any, X: Any, y: Any, options: dict[str, Any]) -> Any:
-    return estimator.fit(X, y, **options)
+    with whole_call():
+        return estimator.fit(X, y, **options)
 
 
 def _rebalancing_days(data: Data, window: int, every: int | str) -> list[int]:

@@ -183,14 +183,15 @@ class IndexTracker(BaseEstimator):  # type: ignore[misc]
 
         return squared, huber
 
-    @whole_call()
     def _solve(self, risk: LinearModel, mandate: Mandate, start: Any) -> Any:
         n_starts = check_count(self.n_starts, "n_starts")
         method = preset("auto", projection="restricted", n_starts=n_starts)
         try:
-            return minimize(
-                risk, mandate.k, mandate.portfolio, method, x0=start, keep=mandate.keep, rng=self._seed(), max_iter=200
-            )
+            with whole_call():
+                return minimize(
+                    risk, mandate.k, mandate.portfolio, method, x0=start, keep=mandate.keep, rng=self._seed(),
+                    max_iter=200,
+                )  # fmt: skip
         except EmptySlice as error:
             raise InfeasibleMandate(
                 f"no {mandate.k} names were found whose bounds and caps allow the budget; raise k, or loosen "
