@@ -4,6 +4,8 @@ import importlib
 import itertools
 import sys
 
+from ellzero._interruption import whole_call
+
 ALL = [
     "foundations",
     "restarts",
@@ -22,4 +24,5 @@ options = sys.argv[1 + len(names) :]
 for name in names or ALL:
     print(f"== {name}", flush=True)
     main = importlib.import_module(f"benchmarks.{name.replace('-', '_')}").main
-    main(options) if options else main()
+    with whole_call():
+        main(options) if options else main()

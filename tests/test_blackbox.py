@@ -100,8 +100,7 @@ class TestBudget:
         risk = ez.risks.BlackBox(f, D, on_failure="retry")
         result = ez.minimize(risk, 3, method=METHOD, max_queries=150, rng=0)
         retried = sum(failure.action == "retried" for failure in result.failures)
-        assert f.calls <= 150
-        assert f.calls == result.n_values + result.n_monitor + retried
+        assert f.calls == result.n_values + result.n_monitor <= 150
         assert retried > 20
 
     def test_errors(self):
@@ -157,9 +156,7 @@ class TestFailures:
         # a penalty counts as a slope of penalty/μ, so that policy wants a long difference
         method = ez.Method(oracle=ez.ZerothOrder(n_directions=30, mu=1.0), step=0.05)
         result = ez.minimize(risk, 3, method=method, max_queries=600, rng=0)
-        assert f.calls <= 600
-        retried = sum(failure.action == "retried" for failure in result.failures)
-        assert f.calls == result.n_values + result.n_monitor + retried
+        assert f.calls == result.n_values + result.n_monitor <= 600
         assert len(result.failures) == sum(1 for n in range(1, f.calls + 1) if n % 10 == 7)
         assert result.fun < 0.5 * bowl(np.zeros(D))
         assert result.fun == bowl(result.x)
@@ -219,6 +216,8 @@ class TestFailures:
             ({"timeout": -1}, ValueError, "timeout"),
             ({"repeats": 0}, ValueError, "repeats"),
             ({"recheck": (0, 1)}, ValueError, "recheck"),
+            ({"recheck": 5}, TypeError, r"recheck must be a pair \(m, r\).*got 5"),
+            ({"recheck": (1, 2, 3)}, TypeError, r"recheck must be a pair \(m, r\)"),
         ],
     )
     def test_errors(self, options, error, message):

@@ -52,7 +52,7 @@ box = isinstance(risk, ez.risks.BlackBox)
 path = os.path.join(directory, "run.npz")
 result = ez.minimize(
     risk, 3, S.L1Ball(2.5), method, rng=7, tol=0, max_iter=60,
-    max_queries=300 if box else None,
+    max_queries=int(sys.argv[5]) if box else None,
     checkpoint=path, resume=path if resume else None,
     callback=None if box else lambda r: die_if_it_is_time(),
 )
@@ -60,22 +60,23 @@ history = result.history
 np.savez(
     os.path.join(directory, "answer.npz"), x=result.x, best=result.fun, nit=result.nit,
     failures=len(result.failures), failure_numbers=[f.query for f in result.failures],
-    **{name: getattr(history, name) for name in history.columns if name != "time"},
+    counted=result.n_values + result.n_monitor,
+    **{name: getattr(history, name) for name in history.columns if name not in ("time", "n_values", "n_monitor")},
 )
 """
 
 
-def run(kind, directory, die_at=-1, resume=False):
+def run(kind, directory, die_at=-1, resume=False, max_queries=300):
     directory.mkdir(exist_ok=True)
     script = directory / "run.py"
     script.write_text(textwrap.dedent(SCRIPT))
-    arguments = [kind, str(directory), str(die_at), "resume" if resume else "fresh"]
+    arguments = [kind, str(directory), str(die_at), "resume" if resume else "fresh", str(max_queries)]
     return subprocess.run([sys.executable, str(script), *arguments], capture_output=True, text=True, timeout=120)
 
 
 def same(left, right):
     a, b = (np.load(directory / "answer.npz") for directory in (left, right))
-    for name in a.files:
+    for name in set(a.files) - {"counted"}:
         np.testing.assert_array_equal(a[name], b[name], err_msg=name)
 
 
@@ -92,18 +93,21 @@ def same(left, right):
 )
 def test_kill_and_resume(kind, deaths, tmp_path):
     assert run(kind, tmp_path / "whole").returncode == 0
+    more = 300 + len(deaths)  # a query that is under way when the process dies counts, and is asked again
     for number, die_at in enumerate(deaths):
         # checkpoints of fast runs are a second apart: after the first death there may be none yet
         resume = number > 0 and (tmp_path / "parts" / "run.npz").exists()
-        killed = run(kind, tmp_path / "parts", die_at, resume=resume)
+        killed = run(kind, tmp_path / "parts", die_at, resume, more)
         assert killed.returncode == -signal.SIGKILL, killed.stderr
-    done = run(kind, tmp_path / "parts", resume=(tmp_path / "parts" / "run.npz").exists())
+    done = run(kind, tmp_path / "parts", -1, (tmp_path / "parts" / "run.npz").exists(), more)
     assert done.returncode == 0, done.stderr
     same(tmp_path / "whole", tmp_path / "parts")
     if kind in ("black box", "auto"):
         calls = [(tmp_path / part / "calls").read_text().splitlines() for part in ("whole", "parts")]
         assert calls[0] == calls[1]  # no finished query was asked for again, and none was left out
         assert len(calls[0]) <= 300
+        counted = [int(np.load(tmp_path / part / "answer.npz")["counted"]) for part in ("whole", "parts")]
+        assert counted == [len(calls[0]), len(calls[0]) + len(deaths)]
 
 
 class TestInProcess:
@@ -203,13 +207,20 @@ class TestInProcess:
         from ellzero.risks._evaluation import Outcome, Task
 
         path = tmp_path / "journal"
-        journal = Journal(path, replay=False)
-        journal.append(Task(4, 0, np.zeros(1), None), Outcome(2.5))
-        journal.append(Task(5, 1, np.zeros(1), None), Outcome(float("nan"), "exception", "oops"))
+        tasks = [Task(number, 0, np.zeros(1), None) for number in range(8)]
+        journal = Journal(path, None, 0, pytest.fail)
+        journal.begin(tasks[3:6], end=False)
+        journal.done(tasks[4], Outcome(2.5))
+        journal.done(tasks[5], Outcome(float("nan"), "exception", "oops"))
         journal.close()
         path.write_text(path.read_text() + '{"query": 6, "att')
-        replayed = Journal(path, replay=True)
-        assert replayed.lookup(Task(4, 0, np.zeros(1), None)) == Outcome(2.5)
-        assert asdict(replayed.lookup(Task(5, 1, np.zeros(1), None)))["kind"] == "exception"
-        assert replayed.lookup(Task(6, 0, np.zeros(1), None)) is None
-        replayed.close()
+        again = Journal(path, path, 4, pytest.fail)
+        again.begin([tasks[7]], end=True)  # not glued to the torn line
+        again.close()
+        replayed = Journal(None, path, 4, pytest.fail)
+        assert replayed.n_unused == 3 and replayed.n_unused_of_end == 1
+        assert replayed.lookup(tasks[3]) is None  # the checkpoint holds it
+        assert replayed.lookup(tasks[4]) == Outcome(2.5)
+        assert asdict(replayed.lookup(tasks[5]))["kind"] == "exception"
+        assert replayed.lookup(tasks[6]) is None
+        assert replayed.lookup(tasks[7]).kind == "killed" and replayed.retire() == 0

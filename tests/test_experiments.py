@@ -146,6 +146,20 @@ def test_tradeoff_verdicts_can_fail(balls):
     assert verdicts(free, off).count("not confirmed") == 1
 
 
+def test_the_tighter_bound_is_judged_for_each_ball():
+    """At λ = 0.1 it is the other way round (1.171 against 0.943), which a mean over λ had hidden."""
+    example = ez.datasets.diagonal_example()
+    risk, curves = ez.risks.LeastSquares(example.X, example.y), []
+    for radius in (0.1, 1.0):
+        options = {"constraint": ez.sets.LinfBall(radius), "method": "IHT-2SP", "max_iter": 5000, "monitor": 100}
+        reached = np.array([ez.minimize(risk, k, **options, tol=1e-12).fun for k in range(1, 351)])
+        optimum = np.array([example.optimum(k, radius)[1] for k in range(1, 351)])
+        curves.append(tradeoff.Curves(radius, reached, optimum, optimum, start=12 / 7))
+    claims = [c for c in tradeoff.judge_balls(curves) if "tighter" in c.says]
+    assert [c.verdict for c in claims] == ["not confirmed", "confirmed"]
+    assert "1.171 there, 0.943 for" in claims[0].measured and "≤ 0.1" in claims[0].says
+
+
 # ---- index tracking ----
 
 
@@ -237,6 +251,10 @@ def test_tracking_verdicts_can_fail(small, answers):
     assert set(verdict(_track_report.judge(small, setting, worse), "smallest objective")) == {"not confirmed"}
     elsewhere = dataclasses.replace(setting, sectors="9 of 4")
     assert verdict(_track_report.judge(small, elsewhere, answers), "spans 9 of 4") == ["not confirmed"]
+    # sectors that other assets span are another number, not a refutation
+    elsewhere = dataclasses.replace(elsewhere, universe="497 assets, 11 sectors, 402 days")
+    claim = next(c for c in _track_report.judge(small, elsewhere, answers) if "spans 9 of 4" in c.says)
+    assert claim.verdict == "not comparable" and "the paper has 497 assets" in str(claim)
     zero = [dataclasses.replace(a, w=0 * a.w) if a.method == "IHT-2SP" else a for a in answers]
     claims = _track_report.judge(small, setting, zero)
     assert verdict(claims, "never binds") == ["not confirmed"]
@@ -287,6 +305,15 @@ def test_the_runs_are_the_theorems(traces):
     assert by["auto", 0.5].lower_bound <= by["auto", 0.5].best * (1 + 1e-12)
 
 
+def test_the_ratio_of_the_steps_by_hand():
+    """η = 1/(2L) against ν/((4(ε_F/q + 2) + 1)L²), with q = ⌈16κε_F⌉: (4(1/(16κ) + 2) + 1)κ/2 but for rounding."""
+    data, _ = logistic.problem()
+    loss = np.linalg.norm(np.asarray(data.X, dtype=float), 2) ** 2 / (2 * len(data.y))
+    for (more_L, more_nu), ratio in zip(((0, 0), (1, 0), (1, 1)), logistic.step_ratios().values(), strict=True):
+        kappa = (loss + (20 if more_L else 20 / 3)) / (20 if more_nu else 20 / 3)
+        assert ratio == pytest.approx((9 + 1 / (4 * kappa)) * kappa / 2, rel=1e-3)
+
+
 def test_values_alone_are_those_of_the_risk():
     _, risk = logistic.problem()
     W = np.random.default_rng(0).standard_normal((5, 540)) * 0.1
@@ -294,7 +321,8 @@ def test_values_alone_are_those_of_the_risk():
 
 
 def test_logistic_chapter_and_verdicts_that_can_fail(traces):
-    chapter = _logistic_report.finish(traces, TINY)
+    chapter = _logistic_report.finish(traces, TINY, logistic.step_ratios())
+    assert "8.75 with 2λ/c in L and ν, 17.75 with 2λ in L, 6.00 with 2λ in both" in " ".join(chapter.parts[1].words)
     claims = [c for part in chapter.parts for c in part.claims]
     assert {c.verdict for c in claims if "needs fewer gradients" in c.says or "step is larger" in c.says} == {
         "confirmed"

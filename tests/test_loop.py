@@ -161,7 +161,8 @@ class TestPaper:
         """The test above can fail: from zero, with k at its 4κ²k̄, IHT gets below the reference."""
         example = iht_counterexample(3, 4)
         risk = ez.risks.Quadratic(example.A, example.A @ example.b)
-        result = ez.minimize(risk, 4 * 9 * 4, method="IHT")
+        with pytest.warns(UserWarning, match="all features are allowed"):
+            result = ez.minimize(risk, 4 * 9 * 4, method="IHT")
         assert result.fun <= risk.value(example.reference) + 1e-9
 
     @pytest.mark.parametrize("seed", range(10))
@@ -333,7 +334,8 @@ class TestPromise:
     def test_edges_of_k(self, problem):
         risk, _ = problem
         assert ez.minimize(risk, 0).support.size == 0
-        dense = ez.minimize(risk, 100, max_iter=20_000, tol=1e-12)
+        with pytest.warns(UserWarning, match="k=100 is greater than n_features=25: all features are allowed"):
+            dense = ez.minimize(risk, 100, max_iter=20_000, tol=1e-12)
         assert dense.k == 25
         np.testing.assert_allclose(dense.x, np.linalg.lstsq(risk.design.X, risk.y, rcond=None)[0], atol=1e-6)
 
@@ -357,9 +359,12 @@ class TestPromise:
         ({"monitor": "never"}, ValueError, "monitor must be"),
         ({"monitor": 0}, ValueError, "monitor must be at least 1"),
         ({"keep": 3}, TypeError, "keep must be a sequence of integers"),
+        ({"rng": -1}, ValueError, "rng as a seed must be at least 0, got rng=-1"),
+        ({"callback": 3}, TypeError, "callback must be a function of the intermediate result"),
+        ({"callback": 3, "method": "exact"}, TypeError, "callback must be a function"),
         ({"rng": np.random.RandomState(0)}, TypeError, "rng must be None, an integer or a numpy.random.Generator"),
         (
-            {"risk": ez.risks.Poisson(np.eye(2), np.ones(2)), "method": "IHT"},
+            {"risk": ez.risks.Poisson(np.eye(3), np.ones(3)), "method": "IHT"},
             ValueError,
             "needs a finite positive smoothness.*step=0.1",
         ),

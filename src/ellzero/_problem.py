@@ -45,6 +45,11 @@ class Problem:
             units = self.risk.column_scales()
         if units is None or (units == 1).all():
             return None
+        if not (np.isfinite(units) & (units > 0)).all():
+            raise ValueError(
+                "the columns of X are too large: the sum of their squares overflows. Rescale them, for example to unit "
+                "variance"
+            )
         gamma = self.gamma.rescaled(units)
         return None if gamma is None else Units(units, gamma)
 

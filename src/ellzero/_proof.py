@@ -34,6 +34,11 @@ class Proof:
         self.search = None if self.root.refused else self.root.search(self.target)
         self.bound = -math.inf if self.search is None else self.search.bound
 
+    @property
+    def begun(self) -> bool:
+        """Whether there is a bound."""
+        return hasattr(self, "bound")
+
     def suffices(self, fun: float) -> bool:
         """Whether the proof is there."""
         if not math.isfinite(fun):

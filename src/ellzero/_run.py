@@ -6,20 +6,22 @@ import math
 import time
 import warnings
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ._arrays import Array, finfo_eps, index_like, like, norm, to_host
-from ._checkpoint import Journal, load, save
+from ._arrays import Array, finfo_eps, like, norm, to_host
+from ._checkpoint import Journal, journal_of, load, save
 from ._problem import Problem
+from ._state import pack, unpack
 from .finish import Units, refit
 from .methods import Method
 from .oracles import Gradients, MiniBatch, VarianceReduced, ZerothOrder
 from .projections import NotFinite, Projector, projector
 from .result import Counts, History, Result, Status
+from .risks._evaluation import BudgetSpent
 from .risks._linear import LinearModel
 from .risks.base import Point
 from .risks.blackbox import BlackBox, Session
@@ -27,7 +29,6 @@ from .sets import ConstraintSet, Everywhere
 from .steps import Step, bind_step
 
 _SECONDS_BETWEEN_CHECKPOINTS = 1.0
-_POINT_FACTS = ("_value", "booked", "valued_at", "visits")
 
 
 class Run:
@@ -73,6 +74,7 @@ class Run:
         self.point = self.best = self.risk.at(*self._start(x0))
         if x0 is not None and self.method.step == "pursuit":
             self.point = self.best = self._refitted(self.point)
+        self.method = method.started(self.method, self.point, self.counts)
         self.candidates: list[Point] = []
         self.nit, self.first_residual, self.elapsed_before = 0, math.nan, 0.0
         self.limit = math.inf  # seconds
@@ -83,6 +85,8 @@ class Run:
         self.checkpoint: Path | None = None
         self._stack = ExitStack()
         self._saved = -math.inf
+        self._chosen = False  # whether the best point is settled
+        self._warned = False  # that the checkpoint cannot be written
         self._on_disk: int | None = None  # the iteration that the checkpoint holds
         self._before: tuple[dict[str, Any], list[dict[str, Any]]] | None = None
 
@@ -164,12 +168,15 @@ class Run:
     # While it runs.
 
     def __enter__(self) -> Run:
-        if isinstance(self.risk, BlackBox):
-            self.session = self._stack.enter_context(self.risk.session(self.counts, self.journal))
-            if self._before is not None:
-                self.session.restore(*self._before)
         if self.journal is not None:
             self._stack.callback(self.journal.close)
+        if isinstance(self.risk, BlackBox):
+            self.session = self._stack.enter_context(self.risk.session(self.counts, self.journal))
+            self.session.deadline = self.deadline
+            if self._before is not None:
+                self.session.restore(*self._before)
+            if self.checkpoint is not None and self._on_disk is None:
+                self._save()  # before the first query, so that none is ever forgotten
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -192,7 +199,7 @@ class Run:
     def watch(self) -> float:
         """R at the current point; the best point is kept."""
         value = self.counts.monitored_value(self.point)
-        if value < self.best.value:
+        if not self.best.evaluated or -math.inf < value < self.best.value:
             self.best = self.point
         m = self.risk.recheck[0] if isinstance(self.risk, BlackBox) else 0
         if m and self.point not in self.candidates:
@@ -206,33 +213,62 @@ class Run:
 
     # The end.
 
-    def choose_best(self, look: bool) -> None:
-        """Settle which point is returned: look at the last one if need be, repeat noisy values, project."""
-        if look:
-            if not self.every:
+    def choose_best(self, look: bool, *, ask: bool = True) -> None:
+        """Settle which point is returned: look at the last one if need be, repeat noisy values, project.
+
+        With `ask` False a black box is not asked for anything any more. Done once: an interruption may come later.
+        """
+        if self._chosen:
+            return
+        risk, ask = self.risk, ask or not isinstance(self.risk, BlackBox)
+        price, last = risk.calls_per_value, risk.calls_per_value * (self.method.finish not in (None, "swap"))
+        if self.session is not None:
+            self.session.ending, self.session.deadline = True, math.inf
+        self.counts.waiting, before = 0, self.best
+        try:
+            if look and ask:
+                if not self.every:
+                    self.best = self.point
+                self.watch()
+            elif not self.every and (self.point.evaluated or not self.best.evaluated):
                 self.best = self.point
-            self.watch()
-        if len(self.candidates) > 1:
-            assert isinstance(self.risk, BlackBox)
-            r = self.risk.recheck[1]
-            self.counts.n_monitor += len(self.candidates) * r * self.risk.repeats
-            values = []
-            for _ in range(r):
-                self.counts.iteration += 1  # other seeds than any iteration had, the same for all candidates
-                values.append(self.risk.evaluate([to_host(p.w) for p in self.candidates], essential=True))
-            worth = np.isfinite(values)
-            if worth.any():
-                totals = np.where(worth, values, 0.0).sum(axis=0)
-                means = np.where(worth.any(axis=0), totals / np.maximum(worth.sum(axis=0), 1), np.inf)
-                self.best = self.candidates[int(np.argmin(means))]
-                self.best._value = float(means.min())
-        if self.method.finish not in (None, "swap"):
+            m, r = len(self.candidates), risk.recheck[1] if isinstance(risk, BlackBox) else 0
+            self.counts.reserve = m * r * price + last
+            if m > 1 and ask:
+                self._recheck(m * price, r)
+        except BudgetSpent:  # the function failed, and asking again has cost all that was kept for the end
+            if before.evaluated and not self.best.evaluated:
+                self.best = before
+        if last:
             self.counts.n_thresholds += 1
-            self.best = self.risk.at(*self._projector(self.method.finish)(self.best.w))
-            self.counts.monitored_value(self.best)
+            self.best = risk.at(*self._projector(str(self.method.finish))(self.best.w))
+            self.counts.reserve = last
+            with suppress(BudgetSpent):
+                if ask:
+                    self.counts.monitored_value(self.best)
+        self._chosen = True
+
+    def _recheck(self, price: int, rounds: int) -> None:
+        """The candidate with the best mean of further values becomes the best point."""
+        assert isinstance(self.risk, BlackBox)
+        values: list[np.ndarray] = []
+        with suppress(BudgetSpent):
+            for _ in range(rounds):
+                self.counts.iteration += 1  # other seeds than any iteration had, the same for all candidates
+                self.counts.reserve -= price
+                self.counts.book("n_monitor", price)
+                values.append(self.risk.evaluate([to_host(p.w) for p in self.candidates], essential=True))
+        worth = np.isfinite(values)
+        if worth.any():
+            totals = np.where(worth, values, 0.0).sum(axis=0)
+            means = np.where(worth.any(axis=0), totals / np.maximum(worth.sum(axis=0), 1), np.inf)
+            self.best = self.candidates[int(np.argmin(means))]
+            self.best._value = float(means.min())
 
     def report(self, point: Point, status: Status, *, final: bool = False) -> Result:
         """The result so far, or at the end."""
+        if final and self.session is not None:
+            self.session.retire()
         x = self._lower(point.w)
         counts, gamma = self.counts, self.asked.gamma
         return Result(
@@ -284,13 +320,22 @@ class Run:
 
     def open_files(self, checkpoint: Path | None, resume: Path | None) -> None:
         """Continue from a checkpoint, if one is given, and prepare to write."""
+        if checkpoint is not None and not checkpoint.parent.is_dir():
+            raise FileNotFoundError(
+                f"checkpoint={str(checkpoint)!r}: there is no folder {str(checkpoint.parent)!r}; create it first"
+            )
+        if checkpoint is not None and checkpoint.is_dir():
+            raise IsADirectoryError(
+                f"checkpoint={str(checkpoint)!r} is a folder; name a file, such as 'run.npz', in it"
+            )
         if resume is not None:
-            self._restore(*load(resume), resume)
+            self._before = unpack(self, *load(resume), resume)
         self.checkpoint = checkpoint
         self._on_disk = self.nit if resume is not None and resume == checkpoint else None
-        if checkpoint is not None and isinstance(self.risk, BlackBox):
-            path = checkpoint.with_name(checkpoint.name + ".journal")
-            self.journal = Journal(path, replay=resume is not None)
+        if isinstance(self.risk, BlackBox) and (checkpoint is not None or resume is not None):
+            first = 0 if self._before is None else self._before[0]["asked"]
+            self.journal = Journal(journal_of(checkpoint), journal_of(resume), first, self._cannot_write)
+            self.counts.waiting = self.journal.n_unused_of_end
 
     def maybe_save(self, *, now: bool = False) -> None:
         """Write a checkpoint if it is time: a black box after every iteration, others about every second."""
@@ -300,90 +345,33 @@ class Run:
             return  # the file is up to date, and the journal beside it may hold what the end needs
         if not (now or self.journal or time.perf_counter() - self._saved > _SECONDS_BETWEEN_CHECKPOINTS):
             return
-        self._saved = time.perf_counter()
-        arrays, facts = {"history": np.array(self.history.rows, dtype=float)}, dict[str, Any]()
-        roles = [self.point, self.best, *self.candidates]
-        points = list(dict.fromkeys(roles))  # a point with two roles is one point, also after a resume
-        for number, point in enumerate(points):
-            arrays[f"{number}.w"] = to_host(point.w)
-            if point.support is not None:
-                arrays[f"{number}.support"] = to_host(point.support)
-        facts["points"] = [{name: getattr(point, name) for name in _POINT_FACTS} for point in points]
-        facts["roles"] = [points.index(point) for point in roles]
-        for name, value in self.oracle.state().items():
-            if isinstance(value, np.ndarray):
-                arrays[f"oracle.{name}"] = value
-            else:
-                facts.setdefault("oracle", {})[name] = value
-        facts["run"] = {
-            "nit": self.nit, "first_residual": self.first_residual, "step": self._step_state(), "seconds": self.seconds,
-            "entropy": self.entropy,
-        }  # fmt: skip
-        counted = ("n_gradients", "n_values", "n_thresholds", "n_monitor", "n_retries", "iteration")
-        facts["counts"] = {name: getattr(self.counts, name) for name in counted}
         if self.session is not None:
-            facts["session"] = {"asked": self.session.asked, "worst": self.session.worst}
-            facts["failures"] = [vars(failure) for failure in self.session.failures]
-        facts["problem"] = self._fingerprint()
-        save(self.checkpoint, arrays, facts)
-        self._on_disk = self.nit
-        if self.journal is not None:
+            self.session.retire()
+        if self._save() and self.journal is not None:
             self.journal.clear()
 
-    def _step_state(self) -> dict[str, float]:
-        """What the step rule has learnt: its numbers."""
-        return {name: value for name, value in vars(self.step).items() if isinstance(value, float)}
-
-    def _fingerprint(self) -> dict[str, Any]:
-        """What must agree for a run to be continued."""
-        problem = self.asked
-        return {
-            "n_features": problem.risk.n_features, "n_terms": problem.risk.n_terms, "k": problem.k,
-            "keep": problem.kept.tolist(), "risk": type(problem.risk).__name__, "constraint": repr(problem.gamma),
-            "method": self.method.name,
-        }  # fmt: skip
-
-    def _restore(self, arrays: dict[str, np.ndarray], facts: dict[str, Any], path: Path) -> None:
-        for name, value in self._fingerprint().items():
-            if facts["problem"][name] != value:
-                raise ValueError(
-                    f"resume={str(path)!r} belongs to another problem: there {name} is {facts['problem'][name]!r}, "
-                    f"here {value!r}"
-                )
-        points = [self._restored_point(name, arrays, fact) for name, fact in enumerate(facts["points"])]
-        self.point, self.best, *self.candidates = (points[name] for name in facts["roles"])
-        self._same_data(points[0], path)
-        run = facts["run"]
-        self.nit, self.first_residual = run["nit"], run["first_residual"]
-        for name, value in run["step"].items():
-            setattr(self.step, name, value)
-        self.elapsed_before, self.entropy[:] = run["seconds"], run["entropy"]
-        for name, value in facts["counts"].items():
-            setattr(self.counts, name, value)
-        self.history.rows = [tuple(row) for row in arrays["history"].tolist()]
-        state = {name.removeprefix("oracle."): a for name, a in arrays.items() if name.startswith("oracle.")}
-        self.oracle.restore({**state, **facts.get("oracle", {})})
-        if "session" in facts:
-            self._before = facts["session"], facts["failures"]
-
-    def _same_data(self, point: Point, path: Path) -> None:
-        """Refuse to go on with other data: R at the saved point must be what was saved."""
-        if isinstance(self.risk, BlackBox) or point._value is None:
-            return
-        value = self.risk.at(point.w, point.support).value
-        if abs(value - point._value) > 1e-6 * (abs(value) + abs(point._value)):
-            raise ValueError(
-                f"resume={str(path)!r} belongs to other data: the objective at its point was {point._value:.8g}, "
-                f"here it is {value:.8g}"
+    def _cannot_write(self, error: OSError) -> None:
+        """A disk that is full ends no run; it is said once."""
+        if not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"checkpoint={str(self.checkpoint)!r} cannot be written ({error}); the run goes on, and can be resumed "
+                "from the last checkpoint that was written, if there is one",
+                RuntimeWarning,
+                stacklevel=2,
             )
 
-    def _restored_point(self, name: int, arrays: dict[str, np.ndarray], facts: dict[str, Any]) -> Point:
-        w = self.risk.as_vector(arrays[f"{name}.w"])
-        support = arrays.get(f"{name}.support")
-        point = self.risk.at(w, None if support is None else index_like(support, w))
-        for fact, value in facts.items():
-            setattr(point, fact, value)
-        return point
+    def _save(self) -> bool:
+        """Write a checkpoint; whether that was possible."""
+        assert self.checkpoint is not None
+        self._saved = time.perf_counter()
+        try:
+            save(self.checkpoint, *pack(self))
+        except OSError as error:
+            self._cannot_write(error)
+            return False
+        self._on_disk = self.nit
+        return True
 
 
 def _first_that_fits(gamma: ConstraintSet) -> str:

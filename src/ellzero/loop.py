@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy as np
 
 from ._arrays import norm
 from ._ending import exchange
+from ._interruption import inside_a_larger_call
 from ._problem import make_problem, verify
 from ._progress import Printer
 from ._proof import Proof
@@ -20,11 +22,11 @@ from ._validation import check_count, check_k, check_nonnegative, check_number, 
 from .methods import Method, preset
 from .projections import NotFinite
 from .result import Result, Status
+from .risks._evaluation import BudgetSpent, OutOfTime
 from .risks.base import Risk
 from .risks.blackbox import BlackBoxError
 from .sets import ConstraintSet, Everywhere
 from .steps import Settled
-from .zeroth_order import BudgetSpent
 
 
 def minimize(
@@ -54,7 +56,7 @@ def minimize(
     risk : Risk
         What is minimised, for example ``ez.risks.LeastSquares(X, y)``.
     k : int
-        How many nonzeros are allowed; more than there are features means no limit.
+        How many nonzeros are allowed; more than there are features means all of them, with a warning.
     constraint : ConstraintSet, optional
         Γ; None means the whole space.
     method : str or Method
@@ -72,10 +74,11 @@ def minimize(
         ||w_t - w_{t-1}|| / η has fallen to tol times its first value. 0 means never. A stochastic method is
         never stopped by it.
     max_queries : int, optional
-        Function values at the most, for zeroth-order methods: never exceeded, retries included. The last
-        iteration takes what is left, with the value of the answer in reserve.
+        Function values at the most, for zeroth-order methods: never exceeded, retries included, nor by a run that was
+        killed and resumed, all sittings together. The last iteration takes what is left, with the value of the answer
+        in reserve.
     time_limit : float, optional
-        Seconds; looked at after each iteration.
+        Seconds; looked at after each iteration, and before each evaluation of a black box.
     target_gap : float, optional
         Stop as soon as the objective is proved to be within this relative gap of the best possible. The proof is a
         lower bound that is computed once, after the first iteration ("exact" raises it by branching); it comes back
@@ -86,8 +89,8 @@ def minimize(
         The same seed gives the same run.
     checkpoint : path, optional
         An .npz file (numbers and JSON, no pickles) to which the state is written, atomically: after every
-        iteration of a black box, together with a journal of finished queries beside it, otherwise about every
-        second.
+        iteration of a black box, together with a journal of queries beside it, otherwise about every second. A disk
+        that cannot be written to is warned of once, and the run goes on.
     resume : path, optional
         A checkpoint to continue from; the run goes on as if it had not been interrupted.
     monitor : "every", "final" or int
@@ -101,6 +104,11 @@ def minimize(
     Result
         Its x has at most k nonzeros and lies in Γ: both are verified before it is returned.
 
+    Notes
+    -----
+    Ctrl-C (KeyboardInterrupt) ends the run with its best point and `Status.INTERRUPTED`; a second one raises. Inside a
+    path, an estimator, a cross-validation or a backtest it ends the whole call.
+
     Examples
     --------
     >>> import numpy as np, ellzero as ez
@@ -112,6 +120,8 @@ def minimize(
     """
     if not isinstance(risk, Risk):
         raise TypeError(f"risk must be a risk such as ellzero.risks.LeastSquares(X, y), got {risk!r}")
+    if callback is not None and not callable(callback):
+        raise TypeError(f"callback must be a function of the intermediate result (or None), got {callback!r}")
     if method == "exact":
         from .certificates.exact import solve_exactly
 
@@ -124,38 +134,48 @@ def minimize(
     max_iter, tol = check_count(max_iter, "max_iter", low=0), check_number(tol, "tol", low=0.0)
     budget = math.inf if max_queries is None else check_count(max_queries, "max_queries")
     limit = math.inf if time_limit is None else check_positive(time_limit, "time_limit")
-    problem = make_problem(risk, check_k(k, risk.n_features), Everywhere() if constraint is None else constraint, keep)
-    run = Run(problem, method, x0, _entropy(rng), budget, _monitor_interval(monitor))
+    problem = make_problem(risk, _level(k, risk), Everywhere() if constraint is None else constraint, keep)
+    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is found by its value
+        run = Run(problem, method, x0, _entropy(rng), budget, _monitor_interval(monitor))
     run.open_files(*(None if path is None else Path(path) for path in (checkpoint, resume)))
     run.limit = limit
     run.proof = None if target_gap is None else Proof(run, check_nonnegative(target_gap, "target_gap"))
     prescribed = run.method.n_iter
     last = max_iter if prescribed is None else min(max_iter, prescribed)
-    with run:
-        status = _iterate(run, last, tol, callback, Printer(verbose, last))
-        if status is Status.MAX_ITER and last == prescribed:
-            status = Status.COMPLETED
-        run.maybe_save(now=True)  # before the end is settled, so that a longer run can go on from here
+    with run, np.errstate(over="ignore", invalid="ignore"):  # divergence has a status, it needs no warnings
         try:
-            look = run.every != 1 and status not in (Status.DIVERGED, Status.FAILED)
-            run.choose_best(look)
-            if run.method.finish == "swap" and status is not Status.TARGET_GAP:
-                # who gives a start wants the answer near it, and a path has found its way there by smaller k
-                further = x0 is None and status in (Status.SETTLED, Status.CONVERGED, Status.STATIONARY)
-                exchange(run, partial(_iterate, max_iter=last, tol=tol) if further else None)
-        except BlackBoxError:
-            if risk.on_failure == "raise":  # type: ignore[attr-defined]
+            status = _iterate(run, last, tol, callback, Printer(verbose, last))
+            if status is Status.MAX_ITER and last == prescribed:
+                status = Status.COMPLETED
+            run.maybe_save(now=True)  # before the end is settled, so that a longer run can go on from here
+            # who gives a start wants the answer near it, and a path has found its way there by smaller k
+            further = x0 is None and status in (Status.SETTLED, Status.CONVERGED, Status.STATIONARY)
+            status = _end(run, status, partial(_iterate, max_iter=last, tol=tol) if further else None)
+        except KeyboardInterrupt:
+            if inside_a_larger_call():
                 raise
-            status = Status.FAILED
-        if run.cut:
-            status = Status.TIME_LIMIT
+            status = Status.INTERRUPTED  # a second one raises
+            run.choose_best(run.every != 1, ask=False)
         result = run.report(run.best, status, final=True)
-        if run.proof is not None:
+        if run.proof is not None and (status is not Status.INTERRUPTED or run.proof.begun):
             result.certificate = run.proof.certificate(result)
     verify(result)
     if verbose:
         print(f"objective {result.fun:.8g} with {result.support.size} nonzeros: {result.message}", flush=True)
     return result
+
+
+def _end(run: Run, status: Status, iterate: Callable[[Run], Any] | None) -> Status:
+    """The best point, and the finish of the method; `iterate` lets the exchanges begin anew from damped problems."""
+    try:
+        run.choose_best(run.every != 1 and status not in (Status.DIVERGED, Status.FAILED))
+        if run.method.finish == "swap" and status not in (Status.TARGET_GAP, Status.DIVERGED):
+            exchange(run, iterate)
+    except BlackBoxError:
+        if run.asked.risk.on_failure == "raise":  # type: ignore[attr-defined]
+            raise
+        return Status.FAILED
+    return Status.TIME_LIMIT if run.cut else status
 
 
 def _iterate(
@@ -167,28 +187,27 @@ def _iterate(
 ) -> Status:
     """Algorithms 1-3 of the paper: they differ in the oracle alone. Returns why the iterations ended."""
     counts, step, exact = run.counts, run.step, run.method.oracle.exact
-    if run.nit == 0 and not len(run.history):
-        run.record(run.watch() if run.every else math.nan)
+    if run.nit == 0 and not len(run.history) and (status := _begin(run)):
+        return status
     for t in range(run.nit, max_iter):
         previous, fun = run.point, math.nan
         try:
-            with np.errstate(over="ignore", invalid="ignore"):  # divergence has a status, it needs no warnings
-                g = run.oracle(previous, t)  # line 2: exact, mini-batch or zeroth-order gradient at w_{t-1}
-                run.point = step.advance(previous, g, run.project)  # line 3: w_t = P(w_{t-1} - η g)
-                run.nit = counts.iteration = t + 1
-                moved, size = norm(run.point.w - previous.w), norm(run.point.w)
-                if run.every and run.nit % run.every == 0:
-                    fun = run.watch()
+            g = run.oracle(previous, t)  # line 2: exact, mini-batch or zeroth-order gradient at w_{t-1}
+            run.point = step.advance(previous, g, run.project)  # line 3: w_t = P(w_{t-1} - η g)
+            run.nit = counts.iteration = t + 1
+            moved, size = norm(run.point.w - previous.w), norm(run.point.w)
+            if run.every and run.nit % run.every == 0:
+                fun = run.watch()
         except NotFinite:
             return Status.DIVERGED
-        except BudgetSpent:
-            return Status.MAX_QUERIES
         except Settled:
             return Status.SETTLED
-        except BlackBoxError:
-            if run.asked.risk.on_failure == "raise":  # type: ignore[attr-defined]
+        except (BudgetSpent, OutOfTime, BlackBoxError) as error:
+            if isinstance(error, BlackBoxError) and run.asked.risk.on_failure == "raise":  # type: ignore[attr-defined]
                 raise
-            return Status.FAILED
+            if run.nit > t:  # the step was made, and its value is not to be had
+                run.record(math.nan, moved / size if size else moved)
+            return _STOPPED[type(error)]
         change = moved / size if size else moved
         run.record(fun, change)
         if printer is not None:
@@ -215,6 +234,41 @@ def _iterate(
     return Status.MAX_ITER
 
 
+_STOPPED: dict[type[Exception], Status] = {
+    BudgetSpent: Status.MAX_QUERIES,
+    OutOfTime: Status.TIME_LIMIT,
+    BlackBoxError: Status.FAILED,
+}
+
+
+def _begin(run: Run) -> Status | None:
+    """The first row of the history; a status if the run is over before it has begun."""
+    try:
+        value = run.watch() if run.every else math.nan
+    except BudgetSpent:
+        return Status.FAILED  # all of the budget went into attempts at the first value
+    except OutOfTime:
+        return Status.TIME_LIMIT
+    if run.every and not math.isfinite(value):
+        raise ValueError(
+            f"the objective at the start is {value}, and must be finite. If the data are too large to be squared and "
+            "summed, rescale y and the columns of X (or Q and b), for example to unit variance; if R is not defined "
+            "everywhere, give an x0 where it is"
+        )
+    run.record(value)
+    return None
+
+
+def _level(k: Any, risk: Risk) -> int:
+    """k, at most the number of features."""
+    level = check_k(k, risk.n_features)
+    if k > level:
+        warnings.warn(
+            f"k={k} is greater than n_features={risk.n_features}: all features are allowed", UserWarning, stacklevel=3
+        )
+    return level
+
+
 def _method(method: Any, constraint: ConstraintSet | None) -> Method:
     if isinstance(method, str):
         method = preset(method)
@@ -236,6 +290,8 @@ def _entropy(rng: Any) -> list[int]:
         entropy = np.random.SeedSequence(rng).entropy
     except TypeError:
         raise TypeError(f"rng must be None, an integer or a numpy.random.Generator, got {rng!r}") from None
+    except ValueError:
+        raise ValueError(f"rng as a seed must be at least 0, got rng={rng!r}") from None
     return [int(i) for i in entropy] if isinstance(entropy, (list, tuple, np.ndarray)) else [int(entropy)]  # type: ignore[arg-type]
 
 

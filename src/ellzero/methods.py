@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ._arrays import norm
 from ._directions import stream
-from ._validation import check_count, check_positive
+from ._validation import check_count, check_nonnegative, check_positive
 from .oracles import FullGradient, MiniBatch, Oracle, VarianceReduced, ZerothOrder, estimate_variance
 from .projections import PROJECTIONS
 from .result import Counts
-from .risks.base import Risk
+from .risks.base import Point, Risk
+from .risks.blackbox import BlackBox
 from .schedules import Geometric
 from .steps import STEPS
 from .theory.parameters import Prescription, prescribe, zoht_step
@@ -78,6 +80,10 @@ class Method:
         """The method with every parameter a number, for one run."""
         return self
 
+    def started(self, resolved: Method, start: Point, counts: Counts) -> Method:
+        """The resolved method, with what depends on the point at which the run starts."""
+        return resolved
+
 
 @dataclass(frozen=True, kw_only=True)
 class Auto(Method):
@@ -101,8 +107,6 @@ class Auto(Method):
 
     def resolve(self, risk: Risk, k: int, counts: Counts, entropy: Sequence[int]) -> Method:
         """The method for this risk."""
-        from .risks.blackbox import BlackBox
-
         if not isinstance(risk, BlackBox) and not risk.convex:
             return Method(step="adaptive", projection=self.projection, name="auto (adaptive)")
         if not isinstance(risk, BlackBox):
@@ -133,6 +137,9 @@ class Prescribed(Method):
         Smoothness and strong convexity; those of the risk by default.
     epsilon, radius : float, optional
         With both, ``n_iter`` is the theorem's T for accuracy ε and ‖w_0 - w̄‖ <= radius.
+    gradient_norm : float, optional
+        At least ‖∇R(w̄)‖, for the T of HZO-HT and HZO-HT-2SP; by default ‖∇R(w_0)‖ + L · radius, at the price of one
+        full gradient. A black box has none, so there it must be given.
     q : int, optional
         The fixed number of directions of ZOHT; ⌈τ⌉ of HZO-HT by default.
     """
@@ -147,25 +154,46 @@ class Prescribed(Method):
     nu: float | None = None
     epsilon: float | None = None
     radius: float | None = None
+    gradient_norm: float | None = None
     q: int | None = None
 
     def resolve(self, risk: Risk, k: int, counts: Counts, entropy: Sequence[int]) -> Method:
         """The method with the theorem's numbers for this risk."""
         if self.theorem.startswith("IHT") and self.epsilon is None:
             return self._with(step="1/L" if self.L is None else 1 / check_positive(self.L, "L"))
-        L = risk.smoothness.value if self.L is None else self.L
-        nu = risk.strong_convexity.value if self.nu is None else self.nu
         B = self.B
         if B is None and self.theorem.startswith("HSG"):
             n_samples = min(risk.n_terms, 1000)
             B = estimate_variance(risk, n_samples=n_samples, rng=stream(entropy, 2**32)).value
             counts.n_gradients += risk.n_terms + n_samples
-        p = prescribe(
-            self.theorem, L, nu, k=k, rho=self.rho, alpha=self.alpha, B=B, d=risk.n_features, s2=self.s2
-        )  # fmt: skip
+        p = self._prescription(risk, k, B)
         if self.name == "ZOHT":
             return self._with(**self._zoht(p, risk.n_features, k))
-        return self._with(step=p.step, oracle=self._oracle(p), n_iter=self._n_iter(p))
+        known = p.oracle != "directions" or self.epsilon is None or self.radius is None  # else see `started`
+        return self._with(step=p.step, oracle=self._oracle(p), n_iter=self._n_iter(p) if known else None)
+
+    def started(self, resolved: Method, start: Point, counts: Counts) -> Method:
+        """With the theorem's T where that depends on the gradient: Δ + η‖∇R(w̄)‖²/(3κL), w̄ near the start."""
+        if self.name == "ZOHT" or not self.theorem.startswith("HZO") or self.epsilon is None or self.radius is None:
+            return resolved
+        p = self._prescription(start.risk, k=None)
+        G = self.gradient_norm
+        if G is None:
+            if isinstance(start.risk, BlackBox):
+                raise ValueError(
+                    f"the number of iterations of {self.theorem} depends on ‖∇R(w̄)‖, which a black box does not tell; "
+                    "give gradient_norm=, or leave out epsilon and radius and use max_queries"
+                )
+            counts.n_gradients += start.risk.n_terms
+            G = norm(start.gradient) + p.L * self.radius
+        return replace(resolved, n_iter=self._n_iter(p, check_nonnegative(G, "gradient_norm")))
+
+    def _prescription(self, risk: Risk, k: int | None, B: float | None = None) -> Prescription:
+        L = risk.smoothness.value if self.L is None else self.L
+        nu = risk.strong_convexity.value if self.nu is None else self.nu
+        return prescribe(
+            self.theorem, L, nu, k=k, rho=self.rho, alpha=self.alpha, B=B, d=risk.n_features, s2=self.s2
+        )  # fmt: skip
 
     def _with(self, **parts: Any) -> Method:
         """A plain method with these parts; a step given by hand stays."""
@@ -183,10 +211,10 @@ class Prescribed(Method):
             return MiniBatch(schedule)
         return ZerothOrder(n_directions=schedule, support_size=self.s2, mu=self.mu)
 
-    def _n_iter(self, p: Prescription) -> int | None:
+    def _n_iter(self, p: Prescription, gradient_norm: float | None = None) -> int | None:
         if self.epsilon is None or self.radius is None:
             return None
-        return p.n_iter(self.epsilon, check_positive(self.radius, "radius") ** 2, gradient_norm=0.0)
+        return p.n_iter(self.epsilon, check_positive(self.radius, "radius") ** 2, gradient_norm)
 
     def _zoht(self, p: Prescription, d: int, k: int) -> dict[str, Any]:
         """The first q of HZO-HT in every step, with the shorter step of ZOHT's own theorem."""
@@ -229,7 +257,7 @@ def preset(name: str, **parameters: Any) -> Method:
         H_k at the end), "IHT+P" (IHT, projection onto Γ at the end). And "auto".
     **parameters
         Fields of `Method`, for example ``step=0.1``; for the paper's methods also those of its theorems:
-        ``rho, alpha, B, s2, mu, L, nu, epsilon, radius``.
+        ``rho, alpha, B, s2, mu, L, nu, epsilon, radius, gradient_norm``.
 
     Examples
     --------

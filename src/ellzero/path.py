@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ._arrays import Array, finfo_eps, index_like, to_host
+from ._interruption import inside_a_larger_call, whole_call
 from ._validation import check_count, check_indices, check_k, check_positive
 from .loop import minimize
 from .methods import Method
@@ -192,7 +194,8 @@ def minimize_path(
     time_limit : float, optional
         Seconds for the whole path; k that were not reached are left out, the smallest never is.
     callback : callable, optional
-        ``callback(result)`` after each run; raise StopIteration to stop.
+        ``callback(result)`` after each run; raise StopIteration to stop. Ctrl-C stops, too: the path holds the answers
+        of the runs that were finished, and its message says so; with none yet, KeyboardInterrupt is raised.
     verbose : int
         0 is silent, 1 prints a line a run, and what is above 1 goes to `minimize`.
     **options
@@ -210,29 +213,35 @@ def minimize_path(
         raise TypeError(f"risk must be a risk such as ellzero.risks.LeastSquares(X, y), got {risk!r}")
     for name in {"checkpoint", "resume"} & options.keys():
         raise TypeError(f"{name} belongs to a single run, not to a path; use minimize, with x0=path[k].x")
+    if callback is not None and not callable(callback):
+        raise TypeError(f"callback must be a function of a result (or None), got {callback!r}")
     levels = _levels(ks, risk, check_indices(keep, risk.n_features, "keep").size)
     _check_validation(risk, validation)
     end = time.perf_counter() + (math.inf if time_limit is None else check_positive(time_limit, "time_limit"))
     found: dict[int, Result] = {}
     runs: list[Result] = []
     why = ""
-    for k, start in _starts(levels, found, x0, keep, warm_start, both_ways):
-        left = end - time.perf_counter()
-        if found and left <= 0:
-            why = "the time limit was reached"
-            break
-        limit = None if time_limit is None else max(left, 1e-9)
-        run = {"x0": start, "keep": keep, "time_limit": limit, "verbose": max(verbose - 1, 0), **options}
-        runs.append(minimize(risk, k, constraint, method, **run))
-        res = found[k] = _best(runs[-1], [found[j] for j in found if j <= k])
-        if verbose:
-            print(f"k={k}: objective {res.fun:.8g}, {res.support.size} nonzeros, {runs[-1].n_gradients} gradients")
-        try:
+    try:
+        for k, start in _starts(levels, found, x0, keep, warm_start, both_ways):
+            left = end - time.perf_counter()
+            if found and left <= 0:
+                why = "the time limit was reached"
+                break
+            limit = None if time_limit is None else max(left, 1e-9)
+            run = {"x0": start, "keep": keep, "time_limit": limit, "verbose": max(verbose - 1, 0), **options}
+            with whole_call():
+                runs.append(minimize(risk, k, constraint, method, **run))
+            res = found[k] = _best(runs[-1], [found[j] for j in found if j <= k])
+            if verbose:
+                print(f"k={k}: objective {res.fun:.8g}, {res.support.size} nonzeros, {runs[-1].n_gradients} gradients")
             if callback is not None:
                 callback(res)
-        except StopIteration:
-            why = "the callback stopped the path"
-            break
+    except StopIteration:
+        why = "the callback stopped the path"
+    except KeyboardInterrupt:
+        if not found or inside_a_larger_call():
+            raise
+        why = "interrupted from outside"
     results: list[Result] = []
     for k in sorted(found):  # the way down may have overtaken larger k
         results.append(_best(found[k], results[-1:]))
@@ -286,7 +295,14 @@ def _levels(ks: Any, risk: Risk, n_kept: int) -> list[int]:
         ks = range(max(1, n_kept), check_count(ks, "ks", low=max(1, n_kept)) + 1)
     if isinstance(ks, str) or not isinstance(ks, Iterable):
         raise TypeError(f"ks must be an integer K (for 1, ..., K) or integers such as range(5, 50, 5), got {ks!r}")
-    levels = sorted({check_k(k, risk.n_features, "ks") for k in ks})
+    asked = sorted({check_k(k, None, "ks") for k in ks})
+    if asked and asked[-1] > risk.n_features:
+        warnings.warn(
+            f"ks goes up to {asked[-1]}, which is greater than n_features={risk.n_features}: the path ends there",
+            UserWarning,
+            stacklevel=3,
+        )
+    levels = sorted({min(k, risk.n_features) for k in asked})
     if not levels:
         raise ValueError("ks must name at least one k, got none")
     return levels

@@ -218,8 +218,9 @@ def _first_curvature(point: Point, gradient: Array, project: Projector, metric: 
         near = index_like(np.union1d(to_host(support), to_host(point.support)), direction)
     h = 1e-3 * (norm(point.w) / norm(direction) or abs(point.value) / slope or 1.0)
     there = point.risk.at(point.w - h * direction, near)
-    square = h * h * slope
-    bend = 2 * (there.value - point.value + h * slope) / square if square > 0 else math.nan
+    if not h * slope > 0:
+        return 1.0
+    bend = 2 * ((there.value - point.value + h * slope) / h) / (h * slope)  # h² may underflow
     return bend if 0 < bend < math.inf else 1.0
 
 

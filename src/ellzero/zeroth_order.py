@@ -11,15 +11,13 @@ import numpy as np
 
 from ._arrays import Array, like, to_host
 from ._directions import Directions, blocks
-from ._validation import check_count, check_positive
+from ._validation import NotFinite, check_count, check_positive
 from .result import Counts
+from .risks._evaluation import BudgetSpent
 from .risks.base import Point, Risk
+from .risks.blackbox import BlackBox, BlackBoxError
 from .schedules import as_schedule
 from .steps import Settled
-
-
-class BudgetSpent(Exception):
-    """No further function value may be asked for."""
 
 
 @dataclass(frozen=True)
@@ -111,45 +109,59 @@ class DirectionalGradients:
     mu: float
     central: bool
     asked: tuple[int, int] | None = None
+    _unasked: int = 0  # calls that are paid for and not made yet
 
     def __call__(self, point: Point, t: int) -> Array:
+        self._affordable(0 if self.central else self.counts.price(point))
         if isinstance(self.schedule, GrowWhenStuck) and point.visits:
             self.schedule.double()
         point.visits += 1
-        q = self._affordable(self.schedule(t), point)
-        base = 0.0
-        if not self.central:
-            base = self.counts.base_value(point)
+        base = 0.0 if self.central else self.counts.base_value(point)
+        q = int(min(self.schedule(t), self._affordable(0)))
         total, used = np.zeros(self.risk.n_features), 0
-        for directions in self._blocks(t, q):
-            slopes = self._slopes(point, directions, base)
-            worth = np.isfinite(slopes)  # a failed evaluation that was dropped is NaN
-            used += int(worth.sum())
-            total += directions.combine(np.where(worth, slopes, 0.0))
+        # paid for at once: what fails in the first block may not be asked again at the cost of the last
+        self._unasked = q * self._price
+        self.counts.book("n_values", self._unasked)
+        try:
+            for directions in self._blocks(t, q):
+                slopes = self._slopes(point, directions, base)
+                worth = np.isfinite(slopes)  # a failed evaluation that was dropped is NaN
+                used += int(worth.sum())
+                total += directions.combine(np.where(worth, slopes, 0.0))
+        except BaseException:
+            self.counts.add(-self._unasked)
+            raise
         if used == 0:
-            raise ArithmeticError(f"none of the {q} evaluations of iteration {t} gave a value")
+            if isinstance(self.risk, BlackBox):
+                raise BlackBoxError(f"none of the {q} evaluations of iteration {t} gave a value")
+            raise NotFinite(f"none of the {q} values of iteration {t} is finite")
         return like(total * (self.risk.n_features / used), point.w)
 
-    def _affordable(self, q: int, point: Point) -> int:
-        """q, or what the budget still allows with the last value in reserve."""
-        price = self.risk.calls_per_value
-        base = 0 if self.central or point.evaluated else price
-        left = (self.counts.left - self.counts.reserve - base) // (price * (2 if self.central else 1))
-        if left < 1:
+    @property
+    def _price(self) -> int:
+        """Calls for one direction."""
+        return self.risk.calls_per_value * (2 if self.central else 1)
+
+    def _affordable(self, base: int) -> float:
+        """How many directions the budget allows besides the base value: at least one."""
+        affordable = (self.counts.free - base) / self._price
+        if affordable < 1:
             raise BudgetSpent
-        return int(min(q, left))
+        return affordable
 
     def _blocks(self, t: int, q: int) -> Any:
         return blocks(self.entropy, t, q, self.risk.n_features, self.s2)
 
     def _slopes(self, point: Point, directions: Directions, base: float) -> Any:
         """The difference quotients along the directions."""
-        self.counts.n_values += len(directions) * self.risk.calls_per_value
-        ahead = self.risk.values_along(point, directions, self.mu)
+        ahead = self._values_along(point, directions, self.mu)
         if not self.central:
             return (ahead - base) / self.mu
-        self.counts.n_values += len(directions) * self.risk.calls_per_value
-        return (ahead - self.risk.values_along(point, directions, -self.mu)) / (2 * self.mu)
+        return (ahead - self._values_along(point, directions, -self.mu)) / (2 * self.mu)
+
+    def _values_along(self, point: Point, directions: Directions, mu: float) -> np.ndarray:
+        self._unasked -= len(directions) * self.risk.calls_per_value
+        return self.risk.values_along(point, directions, mu)
 
     def queries(self, w: Any, t: int) -> np.ndarray:
         """The points of iteration t as rows: w itself, then w + μu_i (central: all w + μu_i, then all w - μu_i)."""

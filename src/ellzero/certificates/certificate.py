@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from .._interruption import inside_a_larger_call
 from .._validation import check_nonnegative, check_positive
 from ..result import Result
 from ..risks.base import Risk
@@ -181,7 +182,11 @@ def run(search: Search, callback: Callable[[Progress], Any] | None) -> Certifica
     """Branch; an interruption or the callback's StopIteration ends it cleanly."""
     try:
         search.run(callback)
-    except (KeyboardInterrupt, StopIteration):
+    except StopIteration:
+        return CertificateStatus.INTERRUPTED
+    except KeyboardInterrupt:
+        if inside_a_larger_call():
+            raise
         return CertificateStatus.INTERRUPTED
     if search.bound >= search.cutoff:
         return CertificateStatus.TARGET

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .._arrays import to_host
+from .._interruption import inside_a_larger_call
 from .._problem import verify
 from .._validation import check_nonnegative, check_positive
 from ..result import Result, Status
@@ -38,10 +39,14 @@ def solve_exactly(
     limit = math.inf if time_limit is None else check_positive(time_limit, "time_limit")
     target = None if target_gap is None else check_nonnegative(target_gap, "target_gap")
     result = minimize(risk, k, constraint, time_limit=time_limit, **options)
+    if result.status is Status.INTERRUPTED:
+        return replace(result, method="exact")
     try:
         root = Root(risk, result, started + limit)
         search = None if root.refused else root.search(target)
     except KeyboardInterrupt:  # nothing is proved yet, but the answer is there
+        if inside_a_larger_call():
+            raise
         return replace(result, method="exact", status=Status.INTERRUPTED, message=Status.INTERRUPTED.value)
     if search is None:
         raise ValueError(f'method="exact" has no bound to work with here: {root.refused}. method="auto" does not prove')

@@ -292,7 +292,7 @@ class Root:
         def project(v: np.ndarray) -> np.ndarray:
             return to_host(gamma.project(v, where))
 
-        part = Slice(project, getattr(gamma, "accuracy", 1e-12), extent, across)
+        part = Slice(project, gamma.accuracy, extent, across)
         return bound_on_support(here, x, part, enough=0.1 * self.allowance(None, here.value))
 
     def _decide(self, search: Search, value: float) -> tuple[np.ndarray, np.ndarray]:

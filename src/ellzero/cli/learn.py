@@ -10,6 +10,7 @@ import click
 import numpy as np
 
 from .. import __version__
+from .._interruption import whole_call
 from ..loop import minimize
 from ..methods import Method
 from ..path import minimize_path
@@ -169,10 +170,11 @@ def path(
             done.append(result.k)
             update(len(done), f"k = {result.k}, objective {result.fun:.6g}")
 
-        found = minimize_path(
-            risk, levels, question.constraint, method, validation=held_out, keep=question.keep, rng=seed,
-            max_iter=max_iter, time_limit=time_limit, callback=step,
-        )  # fmt: skip
+        with whole_call():
+            found = minimize_path(
+                risk, levels, question.constraint, method, validation=held_out, keep=question.keep, rng=seed,
+                max_iter=max_iter, time_limit=time_limit, callback=step,
+            )  # fmt: skip
     chosen = result = found.select(rule)
     if validation is not None:  # the rows have told which k; now they may help with the weights
         left = None if time_limit is None else max(time_limit - (time.perf_counter() - start), 1e-9)

@@ -14,6 +14,7 @@ from typing import Any
 import click
 import numpy as np
 
+from .._interruption import whole_call
 from ..datasets import Market, make_market
 from ..loop import minimize
 from ..result import Result
@@ -66,7 +67,7 @@ def demo(screen: Screen, /, k: int, cap: float, seed: int, report: str | None) -
     rows, answers = [], []
     for method in _METHODS:
         start = time.perf_counter()
-        with screen.progress(method):
+        with whole_call(), screen.progress(method):
             results[method] = res = minimize(risk, k, caps, method, max_iter=_MAX_ITER, rng=seed)
         seconds = time.perf_counter() - start
         errors = [_error(res.x, market) for market in (train, test)]

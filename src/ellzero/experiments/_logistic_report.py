@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -67,8 +67,8 @@ def percent(share: float) -> str:
     return f"{100 * share:.2g}%"
 
 
-def finish(traces: Sequence[Trace], budget: Budget) -> Chapter:
-    """The chapter."""
+def finish(traces: Sequence[Trace], budget: Budget, ratios: Mapping[str, float]) -> Chapter:
+    """The chapter; `ratios` are those of the steps of HZO-HT and ZOHT, by what is put into L and ν."""
     *traces, usual = traces  # the last one is the run with a usual penalty
     constrained = [Runs(traces, k, D) for k, D in _settings(traces) if D is not None]
     free = [Runs(traces, k, D) for k, D in _settings(traces) if D is None]
@@ -97,7 +97,11 @@ def finish(traces: Sequence[Trace], budget: Budget) -> Chapter:
             "HZO-HT against ZOHT",
             [
                 "Both start with the same number of directions; ZOHT keeps it, and takes the step of its own theorem "
-                "(recalled, not checked against its text)."
+                "(recalled, not checked against its text).",
+                "L and ν are those of the risk that is computed, with 2λ/c; the L that the paper gives has 2λ. The "
+                "steps' ratio depends on it: "
+                + ", ".join(f"{ratio:.2f} with {what}" for what, ratio in ratios.items())
+                + ".",
             ],
             {"logistic_zoht": (draw_free(free), "R of the iterates without Γ.")},
             tables=[table("logistic_zoht", free)],

@@ -31,6 +31,8 @@ class Claim:
         Computed from the numbers; None where these data cannot tell.
     but : str
         What a reader must know although it holds; the verdict is then "partly confirmed".
+    comparable : bool
+        Whether the number was measured on what the statement is about.
 
     Examples
     --------
@@ -44,10 +46,13 @@ class Claim:
     measured: str
     holds: bool | None
     but: str = ""
+    comparable: bool = True
 
     @property
     def verdict(self) -> str:
         """In words."""
+        if not self.comparable:
+            return "not comparable"
         if self.holds is None:
             return "open"
         if not self.holds:
@@ -55,7 +60,7 @@ class Claim:
         return "partly confirmed" if self.but else "confirmed"
 
     def __str__(self) -> str:
-        more = f" {'But' if self.holds else 'Note'}: {self.but}." if self.but else ""
+        more = f" {'But' if self.holds and self.comparable else 'Note'}: {self.but}." if self.but else ""
         return f"{self.who}: {self.says}. Measured: {self.measured}.{more}"
 
 
@@ -219,7 +224,7 @@ def _front(chapters: Sequence[Chapter]) -> Part:
             words.append(f"Of {len(verdicts)} statements of {who}: {', '.join(counts)}.")
     words.append(
         'A verdict is computed from the numbers beside it, never written by hand. Ours is `method="auto"`. '
-        "“Open” means that these data cannot tell."
+        "“Open” means that these data cannot tell, “not comparable” that they are not those of the statement."
     )
     tables = []
     rows = [row for chapter in chapters for row in chapter.summary]

@@ -140,12 +140,16 @@ def judge(market: Market, setting: Setting, answers: Sequence[Answer]) -> list[C
             claims += _tracks_best("test", test, mine, setting)
         two_step = mine["IHT-2SP"]
         total = len(set(np.asarray(market.sectors).tolist()))
+        ours = f"{market.names.size} assets, {total} sectors, {len(train.returns)} days"
+        same_universe = setting.universe in ("", ours)
         claims.append(
             Claim(
                 "the paper",
                 f"{title}: the answer of 2SP spans {setting.sectors} sectors",
                 f"{two_step.sectors} of {total} (ours: {mine['auto'].sectors} of {total})",
                 f"{two_step.sectors} of {total}" == setting.sectors,
+                but="" if same_universe else f"the paper has {setting.universe}, here there are {ours}",
+                comparable=same_universe,
             )
         )
         same = float(np.abs(two_step.w - mine["IHT+P"].w).max())

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
+from .._interruption import whole_call
 from ._report import Chapter
 
 Progress = Callable[[int, int, str], Any]
@@ -61,8 +62,13 @@ class Work:
         found = []
         with parallel_config("loky", inner_max_num_threads=1):
             pool = Parallel(n_jobs=self.jobs, return_as="generator")
-            for result in pool(delayed(function)(*arguments) for function, arguments in plan.tasks.values()):
+            for result in pool(delayed(_piece)(*task) for task in plan.tasks.values()):
                 found.append(result)
                 self.done += 1
                 self.progress(self.done, self.total, plan.text)
         return dict(zip(plan.tasks, found, strict=True))
+
+
+def _piece(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    with whole_call():
+        return function(*arguments)

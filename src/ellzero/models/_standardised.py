@@ -11,6 +11,7 @@ import numpy as np
 from scipy.sparse import diags_array
 
 from .._arrays import like, to_host
+from .._interruption import whole_call
 from .._problem import verify
 from ..methods import Auto, Method, preset
 from ..path import minimize_path
@@ -37,14 +38,16 @@ def answers(
         risk = copy.copy(risk)
         risk.column_scales = _no_scales  # type: ignore[method-assign]
     if scales is None:
-        return minimize_path(risk, ks, question.gamma, chosen, **options).results
+        with whole_call():
+            return minimize_path(risk, ks, question.gamma, chosen, **options).results
     inner = question.gamma.rescaled(scales)
     if inner is None:
         raise ValueError(
             f"standardize=True needs {question.gamma!r} in other units, which no set describes; "
             'use standardize=False, or method="auto", which can do without'
         )
-    path = minimize_path(_standardised(risk, scales), ks, inner, chosen, **options)
+    with whole_call():
+        path = minimize_path(_standardised(risk, scales), ks, inner, chosen, **options)
     return [_in_users_units(res, scales, question) for res in path]
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.parallel import Parallel, delayed
 
+from .._interruption import whole_call
 from .._validation import check_count, check_nonnegative, check_number
 from ._mandate import percent
 from ._portfolio_data import Data, _day, need_pandas, read_returns
@@ -196,7 +197,8 @@ def _rows(table: Any, rows: slice) -> Any:
 
 
 def _fitted(estimator: Any, X: Any, y: Any, options: dict[str, Any]) -> Any:
-    return estimator.fit(X, y, **options)
+    with whole_call():
+        return estimator.fit(X, y, **options)
 
 
 def _rebalancing_days(data: Data, window: int, every: int | str) -> list[int]:

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from .._interruption import whole_call
 from .._validation import check_count, check_nonnegative, check_positive
 from ..loop import minimize
 from ..methods import preset
@@ -186,9 +187,11 @@ class IndexTracker(BaseEstimator):  # type: ignore[misc]
         n_starts = check_count(self.n_starts, "n_starts")
         method = preset("auto", projection="restricted", n_starts=n_starts)
         try:
-            return minimize(
-                risk, mandate.k, mandate.portfolio, method, x0=start, keep=mandate.keep, rng=self._seed(), max_iter=200
-            )
+            with whole_call():
+                return minimize(
+                    risk, mandate.k, mandate.portfolio, method, x0=start, keep=mandate.keep, rng=self._seed(),
+                    max_iter=200,
+                )  # fmt: skip
         except EmptySlice as error:
             raise InfeasibleMandate(
                 f"no {mandate.k} names were found whose bounds and caps allow the budget; raise k, or loosen "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 import os
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -13,6 +14,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+
+class BudgetSpent(Exception):
+    """No further function value may be asked for."""
+
+
+class OutOfTime(Exception):
+    """The time limit was reached between two evaluations."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +44,8 @@ class Failure:
         Its number in the run, counted from 0.
     attempt : int
         0, or the number of the retry.
-    kind : {"exception", "not finite", "not a number", "time-out", "worker died"}
+    kind : {"exception", "not finite", "not a number", "time-out", "worker died", "killed"}
+        "killed": it was under way when the run was ended, and the budget did not allow to ask again.
     message : str
     action : {"retried", "dropped", "penalised"}
         What was done about it.
@@ -52,12 +62,19 @@ class Failure:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a task: a value, or NaN with the kind of failure and a message."""
+    """What came of a task: a value, or NaN with the kind of failure and a message; and whether f was called at all."""
 
     value: float
     kind: str = ""
     message: str = ""
     error: BaseException | None = None
+    called: bool = True
+
+
+#: is told of tasks right before they go out
+Begin = Callable[[Sequence[Task]], None]
+#: outcomes as they come; None for a task that never began, and goes out once more
+Outcomes = Iterator[tuple[Task, Outcome | None]]
 
 
 def judge(value: Any) -> Outcome:
@@ -80,17 +97,19 @@ def call(f: Callable[..., Any], w: np.ndarray, seed: int | None) -> Any:
     return f(w) if seed is None else f(w, seed)
 
 
-def evaluate_here(f: Callable[..., Any], tasks: Sequence[Task]) -> Iterator[tuple[Task, Outcome]]:
+def evaluate_here(f: Callable[..., Any], tasks: Sequence[Task], begin: Begin) -> Outcomes:
     """One after the other, in this process."""
     for task in tasks:
+        begin([task])
         try:
             yield task, judge(call(f, task.w, task.seed))
         except Exception as error:
             yield task, _broken(error)
 
 
-def evaluate_batch(f: Callable[..., Any], tasks: Sequence[Task]) -> Iterator[tuple[Task, Outcome]]:
+def evaluate_batch(f: Callable[..., Any], tasks: Sequence[Task], begin: Begin) -> Outcomes:
     """All points in one call f(W) -> values."""
+    begin(tasks)
     try:
         values = np.asarray(f(np.stack([task.w for task in tasks])))
         if values.shape != (len(tasks),):
@@ -116,7 +135,7 @@ class Pool:
         if not self.own:
             self.in_flight = getattr(workers, "_max_workers", None) or 2 * (os.cpu_count() or 1)
         # a process is ready once it has imported what f needs, which is not part of the first call's time
-        self.ready: list[Future[Any] | None] = [e.submit(_get_ready, f) if self.own else None for e in self.executors]
+        self.ready: list[Future[Any] | None] = [self._prepare(e) if self.own else None for e in self.executors]
 
     def close(self) -> None:
         """End own worker processes; an executor of the user's is left alone."""
@@ -124,7 +143,7 @@ class Pool:
             for executor in self.executors:
                 executor.shutdown(wait=False, kill_workers=True)
 
-    def evaluate(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Outcome]]:
+    def evaluate(self, tasks: Sequence[Task], begin: Begin) -> Outcomes:
         """The outcomes, as they come."""
         waiting, free = deque(tasks), deque(list(range(len(self.executors))) * self.in_flight)
         running: dict[Future[Any], tuple[Task, int, Any]] = {}  # in the order in which they were handed out
@@ -133,6 +152,7 @@ class Pool:
             while waiting and free:
                 task, slot = waiting.popleft(), free.popleft()
                 executor = self.executors[slot]
+                begin([task])
                 running[executor.submit(call, self.f, task.w, task.seed)] = task, slot, executor
             if self.timeout is not None:
                 for future, (_, slot, _) in running.items():
@@ -145,6 +165,7 @@ class Pool:
                 if executor is self.executors[slot] or not isinstance(future.exception(), _process_died()):
                     yield task, self._outcome(future, slot)
                 else:  # its process died in the call before: this one never began
+                    yield task, None
                     waiting.appendleft(task)
 
     def _is_ready(self, slot: int) -> bool:
@@ -161,13 +182,13 @@ class Pool:
 
     def _outcome(self, future: Future[Any], slot: int) -> Outcome:
         if not future.done():
-            future.cancel()  # in vain where it runs already: it is abandoned, or its process ended
+            waited = future.cancel()  # in vain where it runs already: it is abandoned, or its process ended
             self._replace(slot)
-            return Outcome(math.nan, "time-out", f"no value after {self.timeout:g} s")
+            return Outcome(math.nan, "time-out", f"no value after {self.timeout:g} s", called=not waited)
         try:
             return judge(future.result())
         except CancelledError:
-            return Outcome(math.nan, "exception", "the call was cancelled by its executor")
+            return Outcome(math.nan, "exception", "the call was cancelled by its executor", called=False)
         except Exception as error:
             if self.own and isinstance(error, _process_died()):
                 self._replace(slot)
@@ -178,11 +199,21 @@ class Pool:
         if self.own:
             self.executors[slot].shutdown(wait=False, kill_workers=True)
             self.executors[slot] = _new_process()
-            self.ready[slot] = self.executors[slot].submit(_get_ready, self.f)
+            self.ready[slot] = self._prepare(self.executors[slot])
+
+    def _prepare(self, executor: Any) -> Any:
+        return executor.submit(_get_ready, self.f, os.getpid())
 
 
-def _get_ready(f: Callable[..., Any]) -> None:
-    """Unpickling the argument has imported everything."""
+def _get_ready(f: Callable[..., Any], parent: int) -> None:
+    """Unpickling the argument has imported everything. A worker whose run was killed ends, too."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _process_died() -> type[Exception]:

@@ -29,6 +29,8 @@ def extreme_eigenvalues(design: Design, share: Array | float, centred: bool) -> 
     if not design.explicit or min(n, p) > LARGEST_GRAM:
         return _largest_by_lanczos(design, weights, centred), Constant(0.0, "bound")
     gram, trace = _smaller_gram(design, weights, centred)
+    if not math.isfinite(trace):  # the squares of X overflow: nothing is known
+        return Constant(math.inf, "bound"), Constant(0.0, "bound")
     eigenvalues = np.linalg.eigvalsh(gram)
     # The sums of products, the centring and the eigenvalue routine each err by a multiple of eps·trace.
     margin = float(np.finfo(np.float64).eps) * (n + p + 10) * (2 if centred else 1) * trace

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,17 @@ import numpy as np
 
 from .._arrays import Array, to_host
 from .._validation import check_count, check_number, check_positive
-from ._evaluation import Failure, Outcome, Pool, Task, evaluate_batch, evaluate_here
+from ._evaluation import (
+    BudgetSpent,
+    Failure,
+    Outcome,
+    Outcomes,
+    OutOfTime,
+    Pool,
+    Task,
+    evaluate_batch,
+    evaluate_here,
+)
 from .base import Point, Risk
 
 if TYPE_CHECKING:
@@ -100,11 +111,7 @@ class BlackBox(Risk):
         self.penalty = None if penalty is None else check_number(penalty, "penalty")
         self.repeats = self.calls_per_value = check_count(repeats, "repeats")
         self.common_random_numbers = self.noise_changes = bool(common_random_numbers)
-        self.recheck = (
-            (0, 0)
-            if recheck is None
-            else (check_count(recheck[0], "recheck[0]"), check_count(recheck[1], "recheck[1]"))
-        )
+        self.recheck = _check_recheck(recheck)
         self._session: Session | None = None
 
     @contextmanager
@@ -166,6 +173,17 @@ class BlackBox(Risk):
         return gradient
 
 
+def _check_recheck(recheck: Any) -> tuple[int, int]:
+    if recheck is None:
+        return 0, 0
+    if not isinstance(recheck, (tuple, list)) or len(recheck) != 2:
+        raise TypeError(
+            "recheck must be a pair (m, r): the m best iterates are evaluated r times more, for example (3, 10); "
+            f"got {recheck!r}"
+        )
+    return check_count(recheck[0], "recheck[0]"), check_count(recheck[1], "recheck[1]")
+
+
 class Session:
     """The evaluations of one run."""
 
@@ -174,7 +192,10 @@ class Session:
         self.failures: list[Failure] = []
         self.asked = 0  # queries so far; their numbers tie the journal to the run
         self.worst = -math.inf
+        self.deadline = math.inf  # no query goes out after it
+        self.ending = False  # whether queries settle the answer, after the last iteration
         self._pool: Pool | None = None
+        self._begun = 0
 
     def restore(self, facts: dict[str, Any], failures: list[dict[str, Any]]) -> None:
         """Go on where a checkpoint was written."""
@@ -218,14 +239,13 @@ class Session:
             failed = [t for t in tasks if not math.isfinite(outcomes[t.number - first].value)]
             if not failed:
                 return outcomes
-            if policy == "raise":
-                self._give_up(outcomes[failed[0].number - first], failed[0])
+            broken = [t for t in failed if outcomes[t.number - first].kind != "killed"]
+            if policy == "raise" and broken:
+                self._give_up(outcomes[broken[0].number - first], broken[0])
             tasks = []
             if attempt < retries and (essential or policy == "retry"):
-                # a retry may not eat what the end of the run needs
-                affordable = self.counts.left if essential else self.counts.left - self.counts.reserve
-                tasks = failed[: int(max(0, min(len(failed), affordable)))]
-            self.counts.n_retries += len(tasks)
+                tasks = failed[: int(max(0, min(len(failed), self.counts.free)))]  # the end of the run needs the rest
+            self.counts.add(len(tasks))
             last = "penalised" if policy == "penalise" and not essential else "dropped"
             for place, task in enumerate(failed):
                 self._note(task, outcomes[task.number - first], "retried" if place < len(tasks) else last)
@@ -237,31 +257,77 @@ class Session:
                 break
             tasks = [Task(t.number, attempt + 1, t.w, t.seed) for t in tasks]
         if essential and not any(math.isfinite(outcome.value) for outcome in outcomes):
+            if attempt < retries:
+                raise BudgetSpent
             self._give_up(outcomes[0], failed[0])
         return outcomes
 
     def _run(self, tasks: list[Task]) -> list[tuple[Task, Outcome]]:
-        """Every task's outcome: from the journal where it was finished before, otherwise by calling f."""
-        known = [(task, self.journal.lookup(task)) for task in tasks] if self.journal else []
-        outcomes = [(task, outcome) for task, outcome in known if outcome is not None]
-        finished = {task.number for task, _ in outcomes}
-        todo = [task for task in tasks if task.number not in finished]
-        for task, outcome in self._call(todo) if todo else ():
-            if self.journal:
-                self.journal.append(task, outcome)
-            outcomes.append((task, outcome))
+        """Every task's outcome: from the journal where it was asked before, otherwise by calling f."""
+        outcomes, todo = [], []
+        for task in tasks:
+            known = self._known(task)
+            if known is None:
+                todo.append(task)
+            else:
+                outcomes.append((task, known))
+        if not todo:
+            return outcomes
+        self._begun = 0
+        try:
+            self.retire()  # a query that is new ends the repetition of what was asked before
+            if self.counts.left < 0:
+                raise BudgetSpent
+            for task, outcome in self._call(todo):
+                if outcome is None:
+                    self._begun -= 1
+                    if self.journal is not None:
+                        self.journal.void(task)
+                    continue
+                if self.journal is not None:
+                    self.journal.done(task, outcome)
+                self.counts.add(0 if outcome.called else -1)
+                outcomes.append((task, outcome))
+        except BaseException:
+            self.counts.add(self._begun - len(todo))  # those that were paid for and did not go out
+            raise
         return outcomes
 
-    def _call(self, tasks: list[Task]) -> Iterator[tuple[Task, Outcome]]:
+    def _known(self, task: Task) -> Outcome | None:
+        """What an earlier sitting got; a query that was killed under way is asked again, as long as that is free."""
+        known = None if self.journal is None else self.journal.lookup(task)
+        while known is not None and known.kind == "killed" and self.counts.free >= 1:
+            self.counts.add(1)
+            assert self.journal is not None
+            known = self.journal.lookup(task)
+        if known is not None and not known.called:
+            self.counts.add(-1)
+        return known
+
+    def retire(self) -> None:
+        """Book what earlier sittings have asked and this one has no use for, because it goes another way."""
+        if self.journal is not None and self.journal.n_unused:
+            self.counts.n_monitor += self.journal.retire()
+            self.counts.waiting = 0
+
+    def _begin(self, tasks: Sequence[Task]) -> None:
+        """Note queries that go out."""
+        if time.perf_counter() > self.deadline:
+            raise OutOfTime
+        if self.journal is not None:
+            self.journal.begin(tasks, end=self.ending)
+        self._begun += len(tasks)
+
+    def _call(self, tasks: list[Task]) -> Outcomes:
         f = self.risk.f
         if f is None:
             raise TypeError("this BlackBox has no function: evaluate queries(w, t) yourself and tell estimate(values)")
         if self.risk.batched:
-            return evaluate_batch(f, tasks)
+            return evaluate_batch(f, tasks, self._begin)
         if self.risk.workers is None:
-            return evaluate_here(f, tasks)
+            return evaluate_here(f, tasks, self._begin)
         self._pool = self._pool or Pool(f, self.risk.workers, self.risk.timeout)
-        return self._pool.evaluate(tasks)
+        return self._pool.evaluate(tasks, self._begin)
 
     def _penalty(self, outcomes: list[Outcome]) -> float:
         if self.risk.penalty is not None:

@@ -132,12 +132,12 @@ def epsilon_Fc(d: int, s: int, s2: int) -> float:
 
 def epsilon_abs(d: int, s: int, s2: int, L: float) -> float:
     """ε_abs = 2dL²s·s2((s-1)(s2-1)/(d-1) + 1), of HZO-HT: what the finite difference adds, per μ²."""
-    return 2 * d * L**2 * s * s2 * (_pairs(d, s, s2) + 1)
+    return 2 * d * L * L * s * s2 * (_pairs(d, s, s2) + 1)
 
 
 def epsilon_mu(d: int, s: int, L: float) -> float:
     """ε_μ = L²sd, of HZO-HT: ‖E g_F - ∇R_F‖² <= ε_μ μ²."""
-    return L**2 * s * d
+    return L * L * s * d
 
 
 def smoothing_error(d: int, s: int, s2: int, L: float, nu: float, C: float, rho: float = 0.0) -> float:
@@ -148,7 +148,7 @@ def smoothing_error(d: int, s: int, s2: int, L: float, nu: float, C: float, rho:
 def zoht_step(L: float, nu: float, d: int, s: int, s2: int, q: int) -> float:
     """η = ν/((4ε + 1)L²), ε = ε_F/q + 2, of ZOHT (de Vazelhes et al. 2022), with q directions a step."""
     condition_number(L, nu)
-    return nu / ((4 * (epsilon_F(d, s, s2) / check_count(q, "q") + 2) + 1) * L**2)
+    return nu / L / (4 * (epsilon_F(d, s, s2) / check_count(q, "q") + 2) + 1) / L  # L² may leave the range of floats
 
 
 class Costs(NamedTuple):
@@ -342,7 +342,7 @@ def prescribe(
         _pairs(s2 if d is None else d, 1, s2)  # checks both
     s = L_level = None if k is None else row.level * k if d is None else min(row.level * k, d)
     if row.oracle == "batch" and B is not None:
-        tau = check_nonnegative(B, "B") / (alpha * L * C)
+        tau = check_nonnegative(B, "B") / (alpha * L) / C
     elif row.oracle == "directions":
         L_level = None if s is None or s2 is None else max(s2, s)
         if d is not None and s2 is not None and s is not None:
