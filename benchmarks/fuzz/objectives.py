@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -47,7 +48,7 @@ class Form:
 
     def value(self, w: Vector, b: Any = None) -> Fraction:
         """R(w)."""
-        q = np.lcm.reduce([v.denominator for v in w.values()], dtype=object) if w else 1
+        q = math.lcm(*(v.denominator for v in w.values()))
         S = list(w)
         u = np.array([v.numerator * (q // v.denominator) for v in w.values()], dtype=object)
         top = u @ self.A[np.ix_(S, S)] @ u - 2 * q * (self.c[S] @ u) if S else 0

@@ -7,11 +7,13 @@ projection says <v - p, w - p> <= 0 for every member w, hence
 
 If R is curved by at least m in the metric D as long as ||D(w - x)|| <= ρ, then with e = ||D⁻¹r||/η
 
-    R(w) >= R(x) - e₀ - (e + e₀/ρ)²/(2m)    provided that mρ >= e + e₀/ρ,
+    R(w) >= R(x) - e₀ - e²/(2m)    provided that mρ >= 2e,
 
-for all members w: within ρ because -et + ½mt² >= -e²/(2m), and beyond it because the slope of R along the way from x to
-w, at least -e||D(w - x)|| - e₀ at x, is no longer negative at the distance ρ. Where R is flat but members are at most
-`extent` away from x, R(w) >= R(x) - e₀ - e·extent in the Euclidean metric.
+for all members w: within ρ because -et + ½mt² >= -e²/(2m); and beyond it because R is convex: at the distance ρ on the
+way from x to w, a share s of it, R has grown by at least -s(et + e₀) + ½mρ², so at w by at least that divided by s = ρ/t,
+which is -e₀ + t(½mρ - e). Where R is flat but members are at most `extent` away from x, R(w) >= R(x) - e₀ - e·extent in
+the Euclidean metric. In an interval of its own, a coordinate that a multiplier holds at its end cannot leave it for free:
+q_j|w_j - x_j| has been dropped from above, q = (v - p)/η, and is worth a curvature of 2q_j D_j/ρ within ρ.
 
 A projection p' that is off by at most α obeys <v - p', w - p'> <= α(||v - p'|| + ||r|| + 3α) + α||w - x||: the first
 part goes into e₀, the second into e. So an inexact projection costs sharpness, not validity.
@@ -21,7 +23,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -46,12 +48,15 @@ class Slice:
     across : float
         Some risks do not change along certain shifts of w (`Measured.shifts`). Every member can be shifted within the
         slice so that at least this share of its distance from the point at hand is across them; 0 if not.
+    separable : bool
+        Whether the slice is a product of intervals, one for each coordinate.
     """
 
     project: Callable[[np.ndarray], np.ndarray]
     accuracy: float
     extent: float
     across: float = 0.0
+    separable: bool = False
 
 
 def bound_on_support(here: Measured, x: np.ndarray, part: Slice, enough: float) -> float:
@@ -69,7 +74,7 @@ def bound_on_support(here: Measured, x: np.ndarray, part: Slice, enough: float) 
     """
     best, base = -math.inf, here.value - here.error
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        bowl = _Bowl(here, part.across)
+        bowl = _Bowl(here, x, part.across)
         for r in _residuals(here, x, part):
             loss = min(_flat_loss(here, r, part.extent), bowl.loss(r))
             if not math.isnan(loss):
@@ -81,11 +86,16 @@ def bound_on_support(here: Measured, x: np.ndarray, part: Slice, enough: float) 
 
 @dataclass
 class _Residual:
-    """What a projected step leaves: |r|/η entry by entry with all doubts, e₀, and a doubt known by its length alone."""
+    """What a projected step leaves.
+
+    |r|/η entry by entry with all doubts, e₀, a doubt that is known by its length alone, and the multipliers that hold
+    coordinates in their places.
+    """
 
     entries: np.ndarray
     offset: float
     spread: float
+    holds: np.ndarray
 
     def norm(self, D: np.ndarray) -> float:
         """e in the metric D."""
@@ -98,7 +108,7 @@ def _residuals(here: Measured, x: np.ndarray, part: Slice) -> Iterator[_Residual
     g, rest = slopes[:s], np.abs(slopes[s:]) + doubt[s:]  # the intercept is free: all of its slope is left over
     length, steep = float(np.linalg.norm(x)), float(np.linalg.norm(g))
     if steep == 0 or s == 0:
-        yield _Residual(np.concatenate([doubt[:s], rest]), 0.0, 0.0)
+        yield _Residual(np.concatenate([doubt[:s], rest]), 0.0, 0.0, np.zeros(doubt.size))
         return
     for eta in min((length or 1.0) / steep, 1e100) * _SIZES:
         v = x - eta * g
@@ -109,7 +119,10 @@ def _residuals(here: Measured, x: np.ndarray, part: Slice) -> Iterator[_Residual
         lean = float(np.linalg.norm(normal)) + float(np.linalg.norm(r)) + 3 * off
         offset = -float(normal @ r) + 4 * (s + 4) * EPS * float(np.abs(normal) @ np.abs(r)) + off * lean
         entries = (np.abs(r) + rounded) / eta + doubt[:s]
-        yield _Residual(np.concatenate([entries, rest]), max(offset, 0.0) / eta, off / eta)
+        holds = np.zeros(doubt.size)
+        if part.separable:
+            holds[:s] = 0.99 * np.where(r == 0, np.abs(normal), 0.0) / eta
+        yield _Residual(np.concatenate([entries, rest]), max(offset, 0.0) / eta, off / eta, holds)
 
 
 def _flat_loss(here: Measured, r: _Residual, extent: float) -> float:
@@ -121,49 +134,43 @@ def _flat_loss(here: Measured, r: _Residual, extent: float) -> float:
     return r.norm(one) * extent - 0.5 * min(_smallest(M) - less, 0.0) * extent**2
 
 
-@dataclass
 class _Bowl:
     """How R is curved around x, in a metric in which a unit of each unknown is the same to it."""
 
-    here: Measured
-    across: float
-    D: np.ndarray = field(init=False)
-    reaches: list[float] = field(init=False)
-    _curvature: dict[float, float] = field(init=False, default_factory=dict)
-
-    def __post_init__(self) -> None:
-        here = self.here
+    def __init__(self, here: Measured, x: np.ndarray, across: float) -> None:
+        self.here, self.across = here, across
+        self.shifts = here.shifts if across > 0 and here.shifts is not None else []
         diagonal = np.diag(here.floor(0.0, np.ones(here.slopes[0].size))[0])
         square = np.where(diagonal > 0, diagonal, 1.0)
-        if here.shifts is not None and self.across > 0:  # one unit for all that is shifted together
-            for shift in here.shifts:
-                square[shift] = square[shift].mean()
+        for shift in self.shifts:  # one unit for all that is shifted together
+            square[shift] = square[shift].mean()
         self.D = np.sqrt(square)
-        farthest = here.farthest(self.D)  # all of space for those who are curved everywhere
-        self.reaches = [math.inf, *(_REACHES / farthest)] if farthest > 0 else [math.inf]
+        farthest = here.farthest(self.D) or 1 / (float(np.linalg.norm(self.D[: x.size] * x)) or 1.0)
+        self.reaches = [math.inf, *(_REACHES / farthest)]
+        self._floor: dict[float, tuple[np.ndarray, float]] = {}
 
     def loss(self, r: _Residual) -> float:
-        """(e + e₀/ρ)²/(2m) for the largest reach ρ that will do: shorter ones are hardly better curved."""
+        """e²/(2m) for the largest reach ρ that will do: shorter ones are hardly better curved."""
         e = r.norm(self.D)
         for reach in self.reaches:
-            m, pull = self.curvature(reach), e + (r.offset / reach if r.offset else 0.0)
-            if m > 0 and (math.isinf(reach) or m * reach >= 1.001 * pull):
-                return 1.001 * pull * pull / (2 * m)
+            m = self.curvature(reach, r.holds)
+            if m > 0 and (math.isinf(reach) or m * reach >= 2.001 * e):
+                return 1.001 * e * e / (2 * m)
         return math.inf
 
-    def curvature(self, reach: float) -> float:
+    def curvature(self, reach: float, holds: np.ndarray) -> float:
         """m, from below."""
-        if reach not in self._curvature:
-            M, less = self.here.floor(reach, self.D)
-            scaled, share = M / self.D / self.D[:, None], 1.0
-            if self.here.shifts is not None and self.across > 0:
-                # R does not change along the shifts, which are orthogonal: what is left is across them
-                stiff = 1.0 + float(np.abs(np.diag(scaled)).max())
-                for shift in self.here.shifts:
-                    scaled[np.ix_(shift, shift)] += stiff / shift.size
-                share = self.across**2
-            self._curvature[reach] = share * (_smallest(scaled) - less)
-        return self._curvature[reach]
+        if reach not in self._floor:
+            self._floor[reach] = self.here.floor(reach, self.D)
+        M, less = self._floor[reach]
+        scaled = M / self.D / self.D[:, None]
+        # R does not change along the shifts, which are orthogonal: what is left is across them
+        stiff = 1.0 + float(np.abs(np.diag(scaled)).max(initial=0.0))
+        for shift in self.shifts:
+            scaled[np.ix_(shift, shift)] += stiff / shift.size
+        if holds.any() and math.isfinite(reach) and not self.shifts:
+            scaled[np.diag_indices_from(scaled)] += 2 * holds / (self.D * reach)
+        return (self.across**2 if self.shifts else 1.0) * (_smallest(scaled) - less)
 
 
 def _smallest(M: np.ndarray) -> float:

@@ -16,7 +16,7 @@ from ..result import Result
 from ..risks import BlackBox, Risk
 from ..risks._accuracy import Measured, PlainMeasure
 from ..risks._linear import LinearModel
-from ..sets import ConstraintSet, EmptySlice, Everywhere, NonNegative
+from ..sets import Box, ConstraintSet, EmptySlice, Everywhere, LinfBall, NonNegative
 from ..sets._slices import Polyhedron, enclosing, polyhedron
 from ..theory.extents import largest_norm
 from ._copies import without_copies
@@ -292,7 +292,7 @@ class Root:
         def project(v: np.ndarray) -> np.ndarray:
             return to_host(gamma.project(v, where))
 
-        part = Slice(project, gamma.accuracy, extent, across)
+        part = Slice(project, gamma.accuracy, extent, across, separable=type(gamma) in (Box, LinfBall, NonNegative))
         return bound_on_support(here, x, part, enough=0.1 * self.allowance(None, here.value))
 
     def _decide(self, search: Search, value: float) -> tuple[np.ndarray, np.ndarray]:
