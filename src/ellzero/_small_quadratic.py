@@ -229,7 +229,7 @@ def solve(G: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, bool]:
         factor = np.linalg.cholesky(G)
         # a pivot is what the earlier columns leave of a diagonal entry
         pivots = np.diagonal(factor) ** 2
-        if (pivots > 1e-9 * diagonal).all():
+        if (pivots > 1e-6 * diagonal).all():
             return np.linalg.solve(G, b), True  # importing SciPy's triangular solver would cost the first call more
         if (pivots > 1e-15 * diagonal).all():
             candidates.append(_refined(G, b, np.linalg.solve(G, b)))

@@ -22,6 +22,7 @@ __all__ = ["SwapSearch", "Units", "refit"]
 
 _BATCH = 8  # exchanges tried in a round; places looked at where not all can be
 _RIVALS = 3  # newcomers tried for a place where the formula is not the truth
+_SHARE = 0.5  # of the square of a column left out, inside the span of the kept ones; more is not looked for
 _DOUBT = 0.25  # how much of the cost of a place the formula may be wrong by
 
 
@@ -69,7 +70,12 @@ class SwapSearch:
 
         w_i²/H_ii - (c_j + B_ji w_i/H_ii)² / (q_j + B_ji²/H_ii).
 
-    Otherwise the formula ranks the exchanges, and the best few of each round are tried by a refit.
+    Then at the end no exchange helps, provided that G[:,S] was affordable. Where X is too large for that, the cheapest
+    places alone are looked at, and not those that only a newcomer could pay for which lies by more than half (of its
+    square) in the span of the kept columns.
+
+    With Γ, or for another R, the formula ranks the exchanges, and the best few of each round are tried by a refit: at
+    the end none of these helps.
 
     Attributes
     ----------
@@ -247,11 +253,11 @@ class SwapSearch:
     def _vulnerable(loss: np.ndarray, reach: float) -> np.ndarray:
         """Places that an exchange could pay for, where a look at all of them is too dear.
 
-        With ω² the loss and c_j²/G_jj <= reach, (c_j + βω)² <= ω²(G_jj) for every β² <= G_jj once
-        ω >= (1+√2)·sqrt(reach): beyond that an exchange cannot help unless the newcomer is nearly a
-        combination of kept columns.
+        With ω² the loss, c_j²/G_jj <= reach and t_j the part of G_jj inside the span of the kept columns, no exchange
+        of this place helps if ω(1 - sqrt(t_j/G_jj)) >= sqrt(reach) for all j (see `_contenders`). The t_j would cost
+        a product with X for each kept column; that they are at most G_jj/2 is taken for granted.
         """
-        cheap = np.flatnonzero(loss < (1 + math.sqrt(2)) ** 2 * reach)
+        cheap = np.flatnonzero(np.sqrt(loss) * (1 - math.sqrt(_SHARE)) < math.sqrt(reach))
         return cheap[np.argsort(loss[cheap])][:_BATCH]
 
     def _worth(self, slope: np.ndarray, price: np.ndarray, rows: Any = slice(None)) -> np.ndarray:

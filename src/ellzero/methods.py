@@ -89,6 +89,8 @@ class Method:
 class Auto(Method):
     """The default: pursuit steps from the exact gradient, then exchanges of coordinates; or what a black box allows.
 
+    Small problems, with at most 130 supports, are settled by trying all of them.
+
     Where an exchange improved the answer, the problem is one in which searches get stuck. Then the same is done for
     R(w) + Σ_j δG_jj w_j², G being the quadratic model of R at the origin, with δ falling in steps from 0.1 to 0.0001
     and each answer the start of the next; the better of the two ends is returned. Not so if the run was given an x0,
