@@ -146,7 +146,7 @@ def polyhedron(gamma: ConstraintSet, d: int) -> Polyhedron | None:
     return None
 
 
-def _joined(parts: list[Polyhedron]) -> Polyhedron | None:
+def _joined(parts: list[Polyhedron]) -> Polyhedron:
     lower, upper = np.max([p.lower for p in parts], axis=0), np.min([p.upper for p in parts], axis=0)
     A, h, equal = (np.concatenate(pieces) for pieces in zip(*((p.A, p.h, p.equal) for p in parts), strict=True))
     return Polyhedron(lower, upper, A, h, equal)

@@ -11,11 +11,14 @@ from .._arrays import Array, like, norm
 from .._validation import check_count, check_positive
 from .base import ConstraintSet, EmptySlice, on_host
 
+_DOUBT = 100  # rounds after which it is asked whether there is a member at all
+
 
 class Intersection(ConstraintSet):
-    """argmin ||w - v|| over w in Γ_1 ∩ ... ∩ Γ_m, by Dykstra's alternating projections.
+    """argmin ||w - v|| over w in Γ_1 ∩ ... ∩ Γ_m.
 
-    The result ends exactly inside: scaled towards zero where all sets contain it, otherwise by alternating
+    Polyhedra and at most one ellipsoid are a small quadratic programme on up to 100 coordinates; everything else goes
+    by Dykstra's alternating projections. The result ends exactly inside: scaled towards zero where all sets contain it, otherwise by alternating
     projections until the violation is at the level of rounding.
 
     Parameters
@@ -78,7 +81,11 @@ class Intersection(ConstraintSet):
     def project(self, v: Array, support: Array | None = None) -> Array:
         values, index = on_host(v, support)
         self.require_slice(index)
-        w, left = self._dykstra(values.astype(float), index)
+        from ._exact import project_exactly
+
+        w, left = project_exactly(self, values.astype(float), index), 0.0
+        if w is None:
+            w, left = self._dykstra(values.astype(float), index)
         w = (self._shrink if self.closed_under_zeroing else self._alternate)(w, index)
         if left > self.tol:
             warnings.warn(
@@ -91,6 +98,14 @@ class Intersection(ConstraintSet):
 
     project.__doc__ = ConstraintSet.project.__doc__
 
+    def sparse_support(self, v: np.ndarray, k: int, keep: np.ndarray) -> np.ndarray | None:
+        """k coordinates on which there is a member near v: the largest entries alone may have none."""
+        if self.closed_under_zeroing:
+            return None
+        from ._supports import choose_support
+
+        return choose_support(self, v, k, keep)
+
     def violation(self, w: Array) -> float:
         return max(s.violation(w) for s in self.sets)
 
@@ -100,7 +115,9 @@ class Intersection(ConstraintSet):
         """The projection, and how much the last round still moved."""
         w, corrections = v, [np.zeros_like(v) for _ in self.sets]
         scale, moved = max(norm(v), 1e-300), 0.0
-        for _ in range(self.max_iter):
+        for turn in range(self.max_iter):
+            if turn == _DOUBT and not self.closed_under_zeroing:
+                self.require_member(index)  # without a member the corrections grow for ever
             moved = 0.0
             for i, s in enumerate(self.sets):
                 shifted = w + corrections[i]
@@ -129,6 +146,10 @@ class Intersection(ConstraintSet):
                 return inside
             inside, factor = w * (1 - factor), 2 * factor
         return np.zeros_like(w)
+
+    def require_member(self, index: np.ndarray) -> None:
+        """Raise EmptySlice if alternating projections find no member that is zero elsewhere."""
+        self._alternate(np.zeros(index.size), index)
 
     def _alternate(self, w: np.ndarray, index: np.ndarray) -> np.ndarray:
         """Plain alternating projections: no longer nearest, but only a rounding away, and inside."""

@@ -115,6 +115,14 @@ class GroupWise(ConstraintSet):
 
         return project
 
+    def sparse_support(self, v: np.ndarray, k: int, keep: np.ndarray) -> np.ndarray | None:
+        """k coordinates on which there is a member near v: groups that must be used get a place."""
+        if self.closed_under_zeroing:
+            return None
+        from ._supports import choose_support
+
+        return choose_support(self, v, k, keep)
+
     def violation(self, w: Array) -> float:
         values, index = on_host(w, None)
         group = self.group_of(index)
@@ -182,8 +190,8 @@ class GroupWise(ConstraintSet):
                 g = absent[0]
                 raise EmptySlice(
                     f"group {self.names[g]!r} carries {self.sets[g]!r}, which does not contain zero, but no "
-                    f"coordinate of the group is in the support; use keep= or a larger k (at least "
-                    f"{self._must_enter.size}, one for each such group)"
+                    f"coordinate of the group is in the support; use keep= or a larger k ({self._must_enter.size} such "
+                    "groups, each needs one entry at least)"
                 )
 
     def _blocks(self, group: np.ndarray, index: np.ndarray) -> Iterator[_Padded]:

@@ -1,0 +1,120 @@
+"""The projection onto an intersection of polyhedra and at most one ellipsoid, without alternating projections.
+
+With the multiplier λ of the ellipsoid Σ(c_i w_i)² <= r², w(λ) minimises ||w - v||² + λ Σ(c_i w_i)² over the polyhedra: a
+small quadratic programme. ||c∘w(λ)|| falls with λ, and λ is found by bisection.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from .._arrays import norm
+from ._quadratic import minimise_over_polytope
+from ._slices import Polyhedron, _joined, polyhedron
+from ._supports import is_exact, is_nonempty
+from .balls import L2Ball
+from .base import EmptySlice
+from .combine import Intersection
+from .groups import GroupWise
+from .weighted import Ellipsoid
+
+_LARGEST = 100  # coordinates; the quadratic programmes are dense
+
+
+def project_exactly(gamma: Intersection, v: np.ndarray, index: np.ndarray) -> np.ndarray | None:
+    """argmin ||w - v|| over the slice; None where Γ is not of this kind, too large, or the programmes fail.
+
+    Raises EmptySlice if there is no member.
+    """
+    size = float(np.abs(v).max(initial=0.0))
+    if not 0 < v.size <= _LARGEST or not (size == 0 or 1e-100 < size < 1e100):
+        return None
+    parts = _parts(gamma, index)
+    if parts is None:
+        return None
+    shape, round_one = parts
+    rows, limits = _rows(shape, v)
+    empty = ~rows.any(axis=1)
+    if (limits[empty] > 0).any():  # a budget that nothing here can spend
+        raise EmptySlice(_refusal(gamma, index))
+    rows, limits = rows[~empty], limits[~empty]
+
+    def nearest(weight: np.ndarray | float) -> np.ndarray | None:
+        return minimise_over_polytope(np.diag(1.0 + weight * np.ones(v.size)), v, rows, limits)
+
+    w = nearest(0.0)
+    if w is None:
+        if not is_nonempty(shape, np.arange(v.size)):
+            raise EmptySlice(_refusal(gamma, index))
+        return None
+    if round_one is not None:
+        c, radius = round_one
+        w = _inside(w, lambda multiplier: nearest(multiplier * c * c), c, radius)
+        if w is not None and norm(c * w) > radius * (1 + 1e-9):
+            raise EmptySlice(_refusal(gamma, index))
+    return w
+
+
+def _parts(gamma: Intersection, index: np.ndarray) -> tuple[Polyhedron, tuple[np.ndarray, float] | None] | None:
+    """Bounds and caps for these coordinates, and the ellipsoid as (c, radius), if there is one."""
+    groups = [s._group.size for s in gamma.sets if isinstance(s, GroupWise)]
+    d = gamma.n_features or max(int(index.max()) + 1, *groups, 0)
+    shapes, round_ones = [Polyhedron.box(-math.inf, math.inf, index.size)], []
+    for s in gamma.sets:
+        if not s.redefined and isinstance(s, L2Ball):
+            round_ones.append((np.ones(index.size), s.radius))
+        elif not s.redefined and isinstance(s, Ellipsoid):
+            round_ones.append((1 / s.scales[index], s.radius))
+        else:
+            shape = polyhedron(s, d) if is_exact(s) else None
+            if shape is None:
+                return None
+            shapes.append(shape.restrict(index))
+    if len(round_ones) > 1:
+        return None
+    return _joined(shapes), round_ones[0] if round_ones else None
+
+
+def _rows(shape: Polyhedron, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A, h with Aw >= h. Where a coordinate may have both signs, the projection has that of v, or is zero."""
+    sign = np.where(shape.lower >= 0, 1.0, np.where((shape.upper <= 0) | (v < 0), -1.0, 1.0))
+    lower = np.where(sign > 0, np.maximum(shape.lower, 0.0), shape.lower)
+    upper = np.where(sign < 0, np.minimum(shape.upper, 0.0), shape.upper)
+    low, high, unit = np.isfinite(lower), np.isfinite(upper), np.eye(v.size)
+    caps = -sign * shape.A
+    return (
+        np.vstack([unit[low], -unit[high], caps, -caps[shape.equal]]),
+        np.concatenate([lower[low], -upper[high], -shape.h, shape.h[shape.equal]]),
+    )
+
+
+def _inside(w: np.ndarray, at: Callable[[float], np.ndarray | None], c: np.ndarray, radius: float) -> np.ndarray | None:
+    """w(λ) with ||c∘w(λ)|| = radius, or w itself if it is inside; what λ = 1e18 gives where there is no such λ."""
+    if norm(c * w) <= radius:
+        return w
+    low, high = 0.0, 1.0 / float((c * c).max())
+    best = at(high)
+    while best is not None and norm(c * best) > radius and high < 1e18 / float((c * c).min()):
+        low, high = high, 4 * high
+        best = at(high)
+    for _ in range(100):
+        middle = 0.5 * (low + high)
+        if best is None or norm(c * best) > radius or not low < middle < high:
+            break
+        there = at(middle)
+        if there is None:
+            return None
+        low, high, best = (middle, high, best) if norm(c * there) > radius else (low, middle, there)
+        if norm(c * best) >= radius * (1 - 1e-15):
+            break
+    return best
+
+
+def _refusal(gamma: Intersection, index: np.ndarray) -> str:
+    return (
+        f"{gamma!r} has no member that is zero outside {index.size} given coordinates; use a larger k, keep=, or looser "
+        "sets"
+    )

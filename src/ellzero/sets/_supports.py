@@ -1,0 +1,181 @@
+"""Which k coordinates to keep where Γ has members on some supports only: an exact budget under caps, say.
+
+    max Σ_i score_i z_i   over   w in Γ, w_i = 0 where z_i = 0, Σz <= k, z in {0, 1}
+
+The bounds and caps of Γ are written down as a mixed-integer linear programme (SciPy's HiGHS); what cannot be written so
+is added by cuts, each of which a projection finds.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from .._arrays import best_entries
+from ._signs import admissible_signs
+from ._slices import Polyhedron, _joined, polyhedron
+from .base import ConstraintSet, EmptySlice
+from .combine import Intersection
+from .groups import GroupWise
+from .portfolio import Portfolio
+
+_ROUNDS = 50
+_SECONDS = 5.0
+
+
+def choose_support(gamma: ConstraintSet, v: np.ndarray, k: int, keep: np.ndarray) -> np.ndarray:
+    """The k coordinates of largest |v| on which Γ has a member; those of the wrong sign count last.
+
+    Where no such support is found, the largest: projecting onto their slice then says what is wrong.
+    """
+    d = v.size
+    negative, positive = admissible_signs(gamma, d)
+    score = np.where(np.where(v > 0, positive, negative), np.abs(v), 0.0).astype(float)
+    forced = gamma.forced_among(d)
+    keep = np.union1d(keep, forced).astype(np.intp)
+    largest: np.ndarray = best_entries(score, max(k, keep.size), keep)
+    if keep.size >= k or has_member(gamma, largest, d):
+        return largest
+    found = _Programme(gamma, score, k, keep).solve()
+    return largest if found is None else found
+
+
+def has_member(gamma: ConstraintSet, support: np.ndarray, d: int) -> bool:
+    """Whether a member of Γ is zero outside the support."""
+    from ._exact import project_exactly
+
+    shape = polyhedron(gamma, d) if is_exact(gamma) else None
+    if shape is None:
+        try:
+            if not isinstance(gamma, Intersection) or gamma.redefined:
+                gamma.project(np.zeros(support.size), support)
+            elif project_exactly(gamma, np.zeros(support.size), support) is None:
+                gamma.require_member(support)
+        except EmptySlice:
+            return False
+        return True
+    return is_nonempty(shape, support)
+
+
+def is_nonempty(shape: Polyhedron, support: np.ndarray) -> bool:
+    """Whether bounds and caps leave anything on the support: a linear programme in |w|."""
+    from scipy.optimize import linprog
+
+    outside = np.ones(shape.lower.size, dtype=bool)
+    outside[support] = False
+    least, most = _sizes(shape)
+    if (least[outside] > 0).any():
+        return False
+    A, least, most = shape.A[:, support], least[support], most[support]
+    if not shape.equal.any():
+        return bool((A @ least <= shape.h * (1 + 1e-12)).all())
+    scale = _scale(shape)
+    bounds = list(zip((least / scale).tolist(), (most / scale).tolist(), strict=True))
+    caps, exact, h = ~shape.equal, shape.equal, shape.h / scale
+    found = linprog(np.zeros(support.size), A_ub=A[caps], b_ub=h[caps], A_eq=A[exact], b_eq=h[exact], bounds=bounds)
+    return bool(found.status == 0)
+
+
+def _sizes(shape: Polyhedron) -> tuple[np.ndarray, np.ndarray]:
+    """The smallest and the largest |w_i| between the bounds."""
+    least = np.maximum(np.maximum(shape.lower, -shape.upper), 0.0)
+    return least, np.maximum(np.abs(shape.lower), np.abs(shape.upper))
+
+
+def _scale(shape: Polyhedron) -> float:
+    """A number by which bounds are divided: the tolerances of linear programmes are absolute."""
+    sizes = np.concatenate([shape.h[shape.equal], _sizes(shape)[0]])
+    return float(sizes.max(initial=0.0)) or 1.0
+
+
+def is_exact(gamma: ConstraintSet) -> bool:
+    """Whether `polyhedron` leaves nothing out, as it does the lower end of a portfolio's budget."""
+    match gamma:
+        case Intersection() | GroupWise() if not gamma.redefined:
+            return all(is_exact(s) for s in gamma.sets if s is not None)
+        case Portfolio():
+            return gamma.least in (gamma.most, -math.inf)
+    return True
+
+
+def _outer(gamma: ConstraintSet, d: int) -> Polyhedron:
+    """Bounds and caps that all members keep; where a set is not made of such, none."""
+    shape = polyhedron(gamma, d)
+    if shape is None and isinstance(gamma, Intersection) and not gamma.redefined:
+        return _joined([_outer(s, d) for s in gamma.sets])
+    return Polyhedron.box(-math.inf, math.inf, d) if shape is None else shape
+
+
+class _Programme:
+    """The programme in (w, |w|, z), everything divided by a size of Γ."""
+
+    def __init__(self, gamma: ConstraintSet, score: np.ndarray, k: int, keep: np.ndarray) -> None:
+        self.gamma, self.d, self.k, self.keep = gamma, score.size, k, keep
+        self.shape = _outer(gamma, self.d)
+        self.scale = _scale(self.shape)
+        self.cuts: list[tuple[np.ndarray, float]] = []  # rows over (w, |w|, z), each at most its number
+        # the scores decide; among equal ones w stays small, and a place that no score wants is left free
+        self.cost = np.concatenate([np.zeros(self.d), np.full(self.d, 1e-6), -score / (score.max(initial=0.0) or 1.0)])
+
+    def solve(self) -> np.ndarray | None:
+        """Supports in the order of their scores, until Γ has a member on one."""
+        for _ in range(_ROUNDS):
+            found = self._next()
+            if found is None:
+                return None
+            w, support = found
+            if has_member(self.gamma, support, self.d):
+                return self._filled(support)
+            outside = np.ones(self.d)
+            outside[support] = 0.0
+            # nothing less than another coordinate mends an empty slice
+            self.cuts.append((np.concatenate([np.zeros(2 * self.d), -outside]), -1.0))
+            for s in self.gamma.sets if isinstance(self.gamma, Intersection) else (self.gamma,):
+                nearest = np.asarray(s.project(self.scale * w)) / self.scale
+                if (size := float(np.abs(w - nearest).max())) > 1e-9:
+                    slope = (w - nearest) / size
+                    self.cuts.append((np.concatenate([slope, np.zeros(2 * self.d)]), float(slope @ nearest)))
+        return None
+
+    def _filled(self, support: np.ndarray) -> np.ndarray:
+        """With the best of the other coordinates, as many as k leaves room for: a larger slice has the member too."""
+        chosen: np.ndarray = best_entries(-self.cost[2 * self.d :], self.k, support)
+        return chosen
+
+    def _next(self) -> tuple[np.ndarray, np.ndarray] | None:
+        from scipy.optimize import Bounds, LinearConstraint, milp
+        from scipy.sparse import csr_array, eye_array, hstack
+
+        d, shape, one = self.d, self.shape, eye_array(self.d)
+        none = csr_array((d, d))
+        reach = self._reach()
+        rows = [
+            LinearConstraint(hstack([one, -one, none]), ub=0.0),
+            LinearConstraint(hstack([-one, -one, none]), ub=0.0),
+            LinearConstraint(hstack([none, one, -one * reach[None, :]]), ub=0.0),
+            LinearConstraint(np.concatenate([np.zeros(2 * d), np.ones(d)]), ub=self.k),
+        ]
+        if shape.h.size:
+            low = np.where(shape.equal, shape.h, -math.inf) / self.scale
+            rows.append(LinearConstraint(np.hstack([0 * shape.A, shape.A, 0 * shape.A]), low, shape.h / self.scale))
+        if self.cuts:
+            rows.append(LinearConstraint(np.array([row for row, _ in self.cuts]), ub=[cap for _, cap in self.cuts]))
+        least = np.zeros(d)
+        least[self.keep] = 1.0
+        bounds = Bounds(
+            np.concatenate([np.maximum(shape.lower / self.scale, -reach), np.zeros(d), least]),
+            np.concatenate([np.minimum(shape.upper / self.scale, reach), reach, np.ones(d)]),
+        )
+        integral = np.concatenate([np.zeros(2 * d), np.ones(d)])
+        found = milp(self.cost, integrality=integral, bounds=bounds, constraints=rows, options={"time_limit": _SECONDS})
+        if found.x is None:
+            return None
+        return found.x[:d], np.flatnonzero(found.x[2 * d :] > 0.5)
+
+    def _reach(self) -> np.ndarray:
+        """The largest |w_i| by bounds and caps; a million sizes of Γ where nothing bounds it."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            caps = np.where(self.shape.A > 0, self.shape.h[:, None] / self.shape.A, math.inf)
+        reach = np.minimum(_sizes(self.shape)[1], caps.min(axis=0, initial=math.inf)) / self.scale
+        return np.asarray(np.minimum(reach, 1e6))
