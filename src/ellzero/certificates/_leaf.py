@@ -1,9 +1,9 @@
 """A lower bound of R on one support: a convex problem, of which a point next to the best is known.
 
-Let x be that point, g the gradient there, v = x - ηg, p = Π(v) its projection onto the slice of Γ and r = x - p. The
-projection says <v - p, w - p> <= 0 for every member w, hence
+Let x be that point, g the gradient there, v = x - ηg, p = Π(v) its projection onto the slice of Γ and n = v - p. The
+projection says <n, w - p> <= 0 for every member w; hence, with r = x - v + n, which is x - p,
 
-    <g, w - x>  >=  <r, w - x>/η - e₀,    e₀ = <p - v, r>/η.
+    <g, w - x>  >=  <r, w - x>/η - e₀,    e₀ = <n, p - x>/η.
 
 If R is curved by at least m in the metric D as long as ||D(w - x)|| <= ρ, then with e = ||D⁻¹r||/η
 
@@ -12,11 +12,11 @@ If R is curved by at least m in the metric D as long as ||D(w - x)|| <= ρ, then
 for all members w: within ρ because -et + ½mt² >= -e²/(2m); and beyond it because R is convex: at the distance ρ on the
 way from x to w, a share s of it, R has grown by at least -s(et + e₀) + ½mρ², so at w by at least that divided by s = ρ/t,
 which is -e₀ + t(½mρ - e). Where R is flat but members are at most `extent` away from x, R(w) >= R(x) - e₀ - e·extent in
-the Euclidean metric. In an interval of its own, a coordinate that a multiplier holds at its end cannot leave it for free:
-q_j|w_j - x_j| has been dropped from above, q = (v - p)/η, and is worth a curvature of 2q_j D_j/ρ within ρ.
+the Euclidean metric. In an interval of its own, a coordinate that a multiplier holds at its end does not leave it for
+free: n_j|w_j - x_j|/η has been dropped from above, and is worth a curvature of 2n_j D_j/(ηρ) within ρ.
 
-A projection p' that is off by at most α obeys <v - p', w - p'> <= α(||v - p'|| + ||r|| + 3α) + α||w - x||: the first
-part goes into e₀, the second into e. So an inexact projection costs sharpness, not validity.
+All this holds for any p and n with <n, w - p> <= slack + spread·||w - p||, which is what sets answer (`supporting`): the
+slack goes into e₀, the spread into e. So an inexact projection costs sharpness, not validity.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..risks._accuracy import EPS, Measured
+from ..sets.base import Support
 
 # of η, relative to where ηg is as long as x; the first is mostly good enough, and far points are dear to project
 _SIZES = 4.0 ** np.array([0, 1, -1, 2, -2, 3, -3, 4, -4, 5, -5, 6, -6, 7, 8, 9, 10, 11, 12])
@@ -40,9 +41,8 @@ class Slice:
 
     Attributes
     ----------
-    project : callable
-    accuracy : float
-        The error of `project`, relative to the length of what is projected.
+    supporting : callable
+        The point and the normal for a v.
     extent : float
         No member is farther from the point at hand; may be infinite.
     across : float
@@ -52,8 +52,7 @@ class Slice:
         Whether the slice is a product of intervals, one for each coordinate.
     """
 
-    project: Callable[[np.ndarray], np.ndarray]
-    accuracy: float
+    supporting: Callable[[np.ndarray], Support]
     extent: float
     across: float = 0.0
     separable: bool = False
@@ -112,17 +111,16 @@ def _residuals(here: Measured, x: np.ndarray, part: Slice) -> Iterator[_Residual
         return
     for eta in min((length or 1.0) / steep, 1e100) * _SIZES:
         v = x - eta * g
-        p = part.project(v)
-        r, normal = x - p, v - p
-        rounded = 2 * EPS * (np.abs(x) + eta * np.abs(g))  # of v
-        off = part.accuracy * float(np.linalg.norm(v))
-        lean = float(np.linalg.norm(normal)) + float(np.linalg.norm(r)) + 3 * off
-        offset = -float(normal @ r) + 4 * (s + 4) * EPS * float(np.abs(normal) @ np.abs(r)) + off * lean
+        p, n, slack, spread = part.supporting(v)
+        r, away = (x - v) + n, p - x
+        rounded = 2 * EPS * (np.abs(x) + eta * np.abs(g) + np.abs(v) + np.abs(n))
+        offset = float(n @ away) + 4 * (s + 4) * EPS * float(np.abs(n) @ np.abs(away))
+        offset += slack + spread * float(np.linalg.norm(away))
         entries = (np.abs(r) + rounded) / eta + doubt[:s]
         holds = np.zeros(doubt.size)
         if part.separable:
-            holds[:s] = 0.99 * np.where(r == 0, np.abs(normal), 0.0) / eta
-        yield _Residual(np.concatenate([entries, rest]), max(offset, 0.0) / eta, off / eta, holds)
+            holds[:s] = 0.99 * np.where(away == 0, np.abs(n), 0.0) / eta
+        yield _Residual(np.concatenate([entries, rest]), max(offset, 0.0) / eta, spread / eta, holds)
 
 
 def _flat_loss(here: Measured, r: _Residual, extent: float) -> float:

@@ -289,10 +289,8 @@ class Root:
         x, reach = w[where], largest_norm(gamma, self.k, self.d)
         extent = math.inf if reach is None else reach + float(np.linalg.norm(x))
 
-        def project(v: np.ndarray) -> np.ndarray:
-            return to_host(gamma.project(v, where))
-
-        part = Slice(project, gamma.accuracy, extent, across, separable=type(gamma) in (Box, LinfBall, NonNegative))
+        separable = type(gamma) in (Box, LinfBall, NonNegative)
+        part = Slice(lambda v: gamma.supporting(v, where), extent, across, separable)
         return bound_on_support(here, x, part, enough=0.1 * self.allowance(None, here.value))
 
     def _decide(self, search: Search, value: float) -> tuple[np.ndarray, np.ndarray]:

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
 from functools import partial
 from inspect import isabstract
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -22,13 +22,25 @@ class EmptySlice(ValueError):
     """No member of Γ is zero outside the given support."""
 
 
+class Support(NamedTuple):
+    """A point p near the projection of v, and a normal there: <n, w - p> <= slack + spread·||w - p|| for all members w.
+
+    n is v - p, or near it; slack and spread are what an inexact projection leaves open.
+    """
+
+    p: np.ndarray
+    n: np.ndarray
+    slack: float
+    spread: float
+
+
 #: what makes a set the set it is: a class that writes one of these anew is another set than the one it inherits from
 _DEFINING = ("project", "on", "_project_rows", "_parameters", "_bounds", "_positions")
 #: what is told about a set, and believed
 _FACTS = (
     "closed_under_zeroing", "needs_entry", "forced", "accuracy", "why", "on", "rescaled", "violation",
     "has_sparse_maximum", "sparse_maximum", "sparse_support", "quadratic_minimum", "shadow_prices", "forced_among",
-    "require_slice",
+    "require_slice", "supporting",
 )  # fmt: skip
 
 
@@ -97,6 +109,15 @@ class ConstraintSet(ABC):
     def on(self, support: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
         """The projection onto a slice as a function of the values, for those who project onto it many times."""
         return lambda values: self.project(values, support)
+
+    def supporting(self, v: np.ndarray, support: np.ndarray) -> Support:
+        """A half-space that contains the slice, and is tight next to the projection of v: what lower bounds rest on.
+
+        If the projection is off by at most α = `accuracy`·||v||, then <v - p, w - p> <= α(||v - p|| + 3α) + α||w - p||.
+        """
+        p = to_host(self.project(v, support))
+        off, n = self.accuracy * norm(v), v - p
+        return Support(p, n, off * (norm(n) + 3 * off), off)
 
     def rescaled(self, scales: Any) -> ConstraintSet | None:
         """{u : scales∘u in Γ}, the same set in other units: an l1 ball becomes a weighted one, an l2 ball an ellipsoid.

@@ -9,17 +9,18 @@ import numpy as np
 
 from .._arrays import Array, like, norm
 from .._validation import check_count, check_positive
-from .base import ConstraintSet, EmptySlice, on_host
+from .base import ConstraintSet, EmptySlice, Support, on_host
 
 _DOUBT = 100  # rounds after which it is asked whether there is a member at all
+_PROGRAMME = 1e-9  # the relative error that the quadratic programmes may leave
 
 
 class Intersection(ConstraintSet):
     """argmin ||w - v|| over w in Γ_1 ∩ ... ∩ Γ_m.
 
     Polyhedra and at most one ellipsoid are a small quadratic programme on up to 100 coordinates; everything else goes
-    by Dykstra's alternating projections. The result ends exactly inside: scaled towards zero where all sets contain it, otherwise by alternating
-    projections until the violation is at the level of rounding.
+    by Dykstra's alternating projections. The result ends exactly inside: scaled towards zero where all sets contain it,
+    otherwise by alternating projections until the violation is at the level of rounding.
 
     Parameters
     ----------
@@ -85,7 +86,7 @@ class Intersection(ConstraintSet):
 
         w, left = project_exactly(self, values.astype(float), index), 0.0
         if w is None:
-            w, left = self._dykstra(values.astype(float), index)
+            w, left, _ = self._dykstra(values.astype(float), index)
         w = (self._shrink if self.closed_under_zeroing else self._alternate)(w, index)
         if left > self.tol:
             warnings.warn(
@@ -97,6 +98,27 @@ class Intersection(ConstraintSet):
         return like(w, v)
 
     project.__doc__ = ConstraintSet.project.__doc__
+
+    def supporting(self, v: np.ndarray, support: np.ndarray) -> Support:
+        """See `ConstraintSet.supporting`; valid however far Dykstra's projections came.
+
+        They write v = p + Σn_i with n_i normal to Γ_i at p_i, so <Σn_i, w - p> <= Σ<n_i, p_i - p> for every member w.
+        """
+        self.require_slice(support)
+        from ._exact import project_exactly
+
+        if project_exactly(self, v, support) is not None:
+            p = self.project(v, support)
+            off, n = max(self.accuracy, _PROGRAMME) * norm(v), v - p
+            return Support(p, n, off * (norm(n) + 3 * off), off)
+        p, _, steps = self._dykstra(v, support)
+        slack = spread = 0.0
+        for s, (shifted, projected) in zip(self.sets, steps, strict=True):
+            n, off = shifted - projected, s.accuracy * norm(shifted)
+            spread += off
+            rounding = 4 * (v.size + 4) * np.finfo(float).eps * float(np.abs(n) @ np.abs(projected - p))
+            slack += float(n @ (projected - p)) + rounding + off * (norm(n) + norm(projected - p) + 3 * off)
+        return Support(p, np.sum([a - b for a, b in steps], axis=0), slack, spread)
 
     def sparse_support(self, v: np.ndarray, k: int, keep: np.ndarray) -> np.ndarray | None:
         """k coordinates on which there is a member near v: the largest entries alone may have none."""
@@ -111,8 +133,11 @@ class Intersection(ConstraintSet):
 
     violation.__doc__ = ConstraintSet.violation.__doc__
 
-    def _dykstra(self, v: np.ndarray, index: np.ndarray) -> tuple[np.ndarray, float]:
-        """The projection, and how much the last round still moved."""
+    def _dykstra(
+        self, v: np.ndarray, index: np.ndarray
+    ) -> tuple[np.ndarray, float, list[tuple[np.ndarray, np.ndarray]]]:
+        """The projection, how much the last round still moved, and the last projection onto each set."""
+        steps = [(v, v) for _ in self.sets]
         w, corrections = v, [np.zeros_like(v) for _ in self.sets]
         scale, moved = max(norm(v), 1e-300), 0.0
         for turn in range(self.max_iter):
@@ -125,10 +150,10 @@ class Intersection(ConstraintSet):
                 correction = shifted - projected
                 # the corrections, not the point, tell convergence: the point may stand still for many rounds
                 moved += norm(correction - corrections[i]) / scale
-                w, corrections[i] = projected, correction
+                w, corrections[i], steps[i] = projected, correction, (shifted, projected)
             if moved <= self.tol:
                 break
-        return w, moved
+        return w, moved, steps
 
     def _shrink(self, w: np.ndarray, index: np.ndarray) -> np.ndarray:
         """Scale towards zero by the least that brings w inside every set.
