@@ -148,6 +148,20 @@ def test_directions_that_all_fail_end_the_run_with_its_best_point():
     assert result.status is Status.FAILED and math.isfinite(result.fun)
 
 
+def test_an_end_that_fails_is_feasible_all_the_same():
+    """The last value fails for good: the projection that makes the answer feasible is done nevertheless."""
+    calls = []
+
+    def f(w):
+        calls.append(w)
+        return float(np.sum((w - 1) ** 2)) if len(calls) <= 30 else None
+
+    method = ez.Method(oracle=ez.ZerothOrder(n_directions=9), step=0.05, projection="convex", finish="two-step")
+    risk = ez.risks.BlackBox(f, D, on_failure="drop")
+    result = ez.minimize(risk, 2, ez.sets.L1Ball(3.0), method, monitor="final", max_iter=3, max_queries=500, rng=0)
+    assert result.status is Status.FAILED and result.support.size <= 2
+
+
 SCRIPT = """
 import os, signal, sys, time
 import numpy as np

@@ -108,7 +108,8 @@ class TestPath:
         risk, _, _ = regression(d=10)
         for ks in ([3, 1, 3, 2], np.array([2, 1, 3]), range(1, 4), 3, {1, 2, 3}, iter([1, 2, 3])):
             assert ez.minimize_path(risk, ks).ks.tolist() == [1, 2, 3]
-        path = ez.minimize_path(risk, [0, 9, 500], x0=np.zeros(10))
+        with pytest.warns(UserWarning, match="ks goes up to 500, which is greater than n_features=10"):
+            path = ez.minimize_path(risk, [0, 9, 500], x0=np.zeros(10))
         assert path.ks.tolist() == [0, 9, 10] and path[0].support.size == 0
         assert path[9] is path.results[1] and len(path) == 3
         with pytest.raises(KeyError, match="k=4 is not on the path, which has 0, 9, 10"):

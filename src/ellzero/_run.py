@@ -24,7 +24,7 @@ from .result import Counts, History, Result, Status
 from .risks._evaluation import BudgetSpent
 from .risks._linear import LinearModel
 from .risks.base import Point
-from .risks.blackbox import BlackBox, Session
+from .risks.blackbox import BlackBox, BlackBoxError, Session
 from .sets import ConstraintSet, Everywhere
 from .steps import Step, bind_step
 
@@ -224,7 +224,7 @@ class Run:
         price, last = risk.calls_per_value, risk.calls_per_value * (self.method.finish not in (None, "swap"))
         if self.session is not None:
             self.session.ending, self.session.deadline = True, math.inf
-        self.counts.waiting, before = 0, self.best
+        self.counts.waiting, before, failure = 0, self.best, None
         try:
             if look and ask:
                 if not self.every:
@@ -236,7 +236,8 @@ class Run:
             self.counts.reserve = m * r * price + last
             if m > 1 and ask:
                 self._recheck(m * price, r)
-        except BudgetSpent:  # the function failed, and asking again has cost all that was kept for the end
+        except (BudgetSpent, BlackBoxError) as error:  # asked again until the end of what may be spent, or in vain
+            failure = error
             if before.evaluated and not self.best.evaluated:
                 self.best = before
         if last:
@@ -247,6 +248,8 @@ class Run:
                 if ask:
                     self.counts.monitored_value(self.best)
         self._chosen = True
+        if isinstance(failure, BlackBoxError):
+            raise failure
 
     def _recheck(self, price: int, rounds: int) -> None:
         """The candidate with the best mean of further values becomes the best point."""

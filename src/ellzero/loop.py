@@ -207,7 +207,7 @@ def _iterate(
                 raise
             if run.nit > t:  # the step was made, and its value is not to be had
                 run.record(math.nan, moved / size if size else moved)
-            return _STOPPED[type(error)]
+            return next(status for kind, status in _STOPPED.items() if isinstance(error, kind))
         change = moved / size if size else moved
         run.record(fun, change)
         if printer is not None:
