@@ -218,9 +218,8 @@ def reference(problem: Case, points: list[Vector]) -> tuple[bool, Any]:
         good = sorted((s for s in starts if s is not None), key=lambda pair: pair[0])
         found += [polish(objective, region, w) for _, w in good[:2]]
     members = [pair[0] for pair in found if pair is not None]
-    if not members:
-        raise ValueError("no member was found")
-    return full, min(members)
+    # where rounding keeps every point that was found just outside, nothing can be refuted
+    return (full, min(members)) if members else (False, MP.inf)
 
 
 def _start(problem: Case, support: tuple[int, ...], w: Vector) -> tuple[float, Vector] | None:

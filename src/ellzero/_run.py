@@ -25,10 +25,11 @@ from .risks._evaluation import BudgetSpent
 from .risks._linear import LinearModel
 from .risks.base import Point
 from .risks.blackbox import BlackBox, BlackBoxError, Session
-from .sets import ConstraintSet, Everywhere
+from .sets import ConstraintSet, EmptySlice, Everywhere
 from .steps import Step, bind_step
 
 _SECONDS_BETWEEN_CHECKPOINTS = 1.0
+_STARTS = 200  # coordinates that are tried where R is not finite at the start
 
 
 class Run:
@@ -147,6 +148,23 @@ class Run:
                 stacklevel=4,
             )
         return w, support
+
+    def start_elsewhere(self) -> float:
+        """R at a better start than one where it overflows, near a single coordinate; inf if there is none.
+
+        A set without the origin may begin where exp overflows, although other members are harmless.
+        """
+        if self.queries or self.asked.gamma.closed_under_zeroing:
+            return math.inf
+        far = 1e3 * max(1.0, norm(self.point.w))
+        for i in range(min(self.risk.n_features, _STARTS)):
+            v = np.zeros(self.risk.n_features)
+            v[i] = far
+            with suppress(EmptySlice):
+                trial = self.risk.at(*self.plain(self.risk.as_vector(v)))
+                if not self.best.value <= self.counts.monitored_value(trial):
+                    self.point = self.best = trial
+        return self.best.value
 
     def _refitted(self, start: Point) -> Point:
         """The start with the best values on its support: the first step may not leave it for less."""

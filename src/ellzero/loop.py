@@ -250,6 +250,8 @@ def _begin(run: Run) -> Status | None:
     except OutOfTime:
         return Status.TIME_LIMIT
     if run.every and not math.isfinite(value):
+        value = run.start_elsewhere()
+    if run.every and not math.isfinite(value):
         raise ValueError(
             f"the objective at the start is {value}, and must be finite. If the data are too large to be squared and "
             "summed, rescale y and the columns of X (or Q and b), for example to unit variance; if R is not defined "

@@ -10,13 +10,13 @@ If R is curved by at least m in the metric D as long as ||D(w - x)|| <= ρ, then
     R(w) >= R(x) - e₀ - e²/(2m)    provided that mρ >= 2e,
 
 for all members w: within ρ because -et + ½mt² >= -e²/(2m); and beyond it because R is convex: at the distance ρ on the
-way from x to w, a share s of it, R has grown by at least -s(et + e₀) + ½mρ², so at w by at least that divided by s = ρ/t,
-which is -e₀ + t(½mρ - e). Where R is flat but members are at most `extent` away from x, R(w) >= R(x) - e₀ - e·extent in
-the Euclidean metric. In an interval of its own, a coordinate that a multiplier holds at its end does not leave it for
+way from x to w, a share s of it, R has grown by at least -s(et + e₀) + ½mρ², so at w by at least that divided by s =
+ρ/t, which is -e₀ + t(½mρ - e). Where R is flat but members are at most `extent` away from x, R(w) >= R(x) - e₀ -
+e·extent in the Euclidean metric. In an interval of its own, a coordinate that a multiplier holds at its end does not leave it for
 free: n_j|w_j - x_j|/η has been dropped from above, and is worth a curvature of 2n_j D_j/(ηρ) within ρ.
 
-All this holds for any p and n with <n, w - p> <= slack + spread·||w - p||, which is what sets answer (`supporting`): the
-slack goes into e₀, the spread into e. So an inexact projection costs sharpness, not validity.
+All this holds for any p and n with <n, w - p> <= slack + spread·||w - p||, which is what sets answer (`supporting`):
+the slack goes into e₀, the spread into e. So an inexact projection costs sharpness, not validity.
 """
 
 from __future__ import annotations

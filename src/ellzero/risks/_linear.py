@@ -55,7 +55,7 @@ class LinearModel(Risk):
         self.share: Array | float = 1.0 / self.n_terms
         self._weights: np.ndarray | None = None  # the shares in double precision
         if sample_weight is not None:
-            self._weights = self._check_weights(sample_weight).astype(np.float64)
+            self._weights = self._check_weights(sample_weight)
             self.share = self.design.asarray(self._weights)
         self._share = self.share  # in a shape that multiplies predictions
         self.y = self.design.asarray(self._check_targets(y))
@@ -69,10 +69,11 @@ class LinearModel(Risk):
         if weights.min() < 0:
             i = int(weights.argmin())
             raise ValueError(f"sample_weight must be at least 0, got {weights[i]} at index {i}")
-        total = float(weights.sum(dtype=np.float64))
+        weights = weights.astype(np.float64)
+        total = float(weights.sum())
         if total == 0:
             raise ValueError("sample_weight must not be 0 everywhere: no sample would count")
-        return weights / total
+        return np.asarray(weights / total, dtype=np.float64)
 
     def _check_targets(self, y: Any) -> np.ndarray:
         targets = _one_per_row(y, self.n_terms, "y")
