@@ -19,7 +19,7 @@ import numpy as np
 from .cases import LIMIT, Case, Header, case
 from .polish import descend, polish
 from .rationals import Vector, vector
-from .regions import fraction, mp
+from .regions import MP, fraction, mp
 
 #: what must not happen, and what it is called
 ERRORS = {

@@ -44,6 +44,8 @@ def check_risk(risk: Risk, *, rng: Any = None, n_points: int = 5) -> None:
     ...
     AssertionError: gradient is not the derivative of value: <gradient(w), u>: ...
     """
+    if not isinstance(risk, Risk):
+        raise TypeError(f"risk must be a Risk, got {risk!r}")
     attack = _Attack(risk, np.random.default_rng(rng), n_points)
     for w in attack.points:
         attack.point(w)

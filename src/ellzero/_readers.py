@@ -11,6 +11,7 @@ import csv
 import gzip
 import math
 import os
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -25,6 +26,7 @@ from ._validation import check_count
 PathLike = str | os.PathLike[str]
 
 _MISSING = {"", "na", "n/a", "#n/a", "nan", "null", "none", "-"}
+_DAMAGE = (gzip.BadGzipFile, EOFError, zlib.error)
 _OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open}
 
 
@@ -194,6 +196,8 @@ def read_libsvm(path: PathLike, n_features: int | None = None) -> tuple[Any, np.
     try:
         X, y = load_svmlight_file(os.fspath(path))
         readable = bool(np.isfinite(X.data).all() and np.isfinite(y).all())
+    except _DAMAGE as error:
+        raise _damaged(path, error) from error
     except ValueError:
         readable = False
     if not readable:
@@ -286,13 +290,15 @@ def _rows(path: PathLike) -> Iterator[tuple[list[str], Iterator[tuple[int, list[
         header = [cell.strip() for cell in next(reader, [])]
         if not header:
             raise ValueError(f"{path}, line 1: the header row is missing; name each column there")
+        taken: set[str] = set()
         for position, name in enumerate(header):
             if not name and position > 0:  # the column of dates often goes unnamed
                 raise ValueError(f"{path}, line 1, column {position + 1}: the column has no name; give it one")
-            if name in header[:position]:
+            if name in taken:
                 raise ValueError(
                     f"{path}, line 1, column {position + 1}: the name {name!r} is taken; rename or drop it"
                 )
+            taken.add(name)
 
         def rows() -> Iterator[tuple[int, list[str]]]:
             for cells in reader:
@@ -313,8 +319,20 @@ def _opened(path: PathLike) -> Iterator[IO[str]]:
     try:
         with opener(path, "rt", encoding="utf-8-sig", newline="") as file:
             yield file
-    except (UnicodeDecodeError, csv.Error, gzip.BadGzipFile, EOFError) as error:
+    except _DAMAGE as error:
+        raise _damaged(path, error) from error
+    except csv.Error as error:
+        limit = csv.field_size_limit()
+        raise ValueError(
+            f"{path}: not readable as a table ({error}); a cell may have {limit} characters at most, and a quote that "
+            "is not closed makes one cell of everything behind it"
+        ) from error
+    except UnicodeDecodeError as error:
         raise ValueError(f"{path}: not readable as UTF-8 text ({error}); save it again, in UTF-8") from error
+
+
+def _damaged(path: PathLike, error: Exception) -> ValueError:
+    return ValueError(f"{path}: the compressed file is cut off or damaged ({error}); fetch or compress it again")
 
 
 def _numbers(path: PathLike, line: int, names: Sequence[str], cells: Sequence[str]) -> np.ndarray:

@@ -134,7 +134,7 @@ class Run:
     def _start(self, x0: Any) -> tuple[Array, Array | None]:
         if x0 is None:
             return self.plain(self.risk.zero)
-        x0 = self.asked.risk.as_vector(x0)
+        x0 = self.asked.risk.as_vector(x0, "x0")
         try:
             w, support = self.plain(self._lift(x0))
         except NotFinite as error:

@@ -37,7 +37,10 @@ def check_number(
     """A real number in an interval; infinities only where the interval reaches them and is closed there."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} must be a number, got {value!r}")
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        raise ValueError(f"{name} must be a number that a double can hold, got {name}={value!r:.40}...") from None
     inside = (low < number if open_low else low <= number) and (number < high if open_high else number <= high)
     if not inside:
         interval = f"{'(' if open_low else '['}{low:g}, {high:g}{')' if open_high else ']'}"
@@ -70,7 +73,12 @@ def check_indices(indices: Iterable[int] | None, n_features: int, name: str) -> 
         return np.empty(0, dtype=np.intp)
     if not isinstance(indices, Iterable):
         raise TypeError(f"{name} must be a sequence of integers (coordinates) or a boolean mask, got {indices!r}")
-    index = np.asarray(list(indices) if not isinstance(indices, np.ndarray) else indices)
+    if is_masked(indices):
+        raise ValueError(f"{name} has masked entries; leave out what is not meant ({name}.compressed())")
+    try:
+        index = np.asarray(list(indices) if not isinstance(indices, np.ndarray) else indices)
+    except ValueError:
+        index = np.array(None)
     if index.size == 0:
         return np.empty(0, dtype=np.intp)
     if index.dtype == bool:
@@ -90,11 +98,32 @@ def check_indices(indices: Iterable[int] | None, n_features: int, name: str) -> 
     return unique.astype(np.intp)
 
 
+def as_numbers(values: Any, name: str) -> np.ndarray:
+    """An array of real numbers on the host, of any shape: no text, objects, dates, complex numbers, nothing masked."""
+    if is_masked(values):
+        raise ValueError(
+            f"{name} has masked entries, and what lies under a mask is not to be used: fill them "
+            f"({name}.filled(...)), or drop their rows"
+        )
+    try:
+        array = to_host(values) if hasattr(values, "detach") else np.asarray(values)
+    except ValueError as error:
+        raise ValueError(
+            f"{name} must be an array of numbers; its rows have different lengths, or it is nested unevenly ({error})"
+        ) from None
+    if array.dtype.kind not in "fiub":
+        raise TypeError(f"{name} must be real numbers, got an array of dtype {array.dtype}")
+    return array
+
+
+def is_masked(values: Any) -> bool:
+    """Whether it is a masked array with something under its mask."""
+    return isinstance(values, np.ma.MaskedArray) and bool(np.ma.getmaskarray(values).any())
+
+
 def check_vector(values: Any, name: str, size: int | None = None, *, finite: bool = True) -> np.ndarray:
     """A one-dimensional float array on the host; float32 stays float32."""
-    vector = np.asarray(values)
-    if vector.dtype.kind not in "fiub":
-        raise TypeError(f"{name} must be numbers, got an array of dtype {vector.dtype}")
+    vector = as_numbers(values, name)
     if vector.dtype not in (np.float32, np.float64):
         vector = vector.astype(np.float64)
     if vector.ndim != 1:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ._arrays import Array, best_entries, index_like, is_array, namespace, scatter, to_host, top_k
-from ._validation import NotFinite, check_indices, check_k, check_vector, require_finite
+from ._validation import NotFinite, check_indices, check_k, check_vector, is_masked, require_finite
 from .sets import ConstraintSet, Everywhere
 
 #: v ↦ (the projected vector, the increasing indices where it may be nonzero; None if that is everywhere)
@@ -124,7 +124,8 @@ def restricted(v: Any, k: int, constraint: ConstraintSet, *, keep: Any = None) -
 
 
 def _apply(kind: str, v: Any, k: int, constraint: ConstraintSet, keep: Any) -> Array:
-    v = v if is_array(v) and namespace(v).isdtype(v.dtype, "real floating") else check_vector(v, "v", finite=False)
+    if not is_array(v) or is_masked(v) or not namespace(v).isdtype(v.dtype, "real floating"):
+        v = check_vector(v, "v", finite=False)
     if v.ndim != 1 or v.shape[0] == 0:
         raise ValueError(f"v must be a one-dimensional array of at least one entry, got shape {tuple(v.shape)}")
     return projector(kind, constraint, k, v.shape[0], keep)(v)[0]
@@ -148,10 +149,7 @@ def projector(kind: str, constraint: ConstraintSet, k: int, n_features: int, kee
     kept = check_indices(keep, n_features, "keep")
     if kept.size > k:
         raise ValueError(f"keep names {kept.size} coordinates, more than k={k}; they count in k, so raise k")
-    if constraint.n_features not in (None, n_features):
-        raise ValueError(
-            f"the constraint {constraint!r} is made for {constraint.n_features} coordinates, w has {n_features}"
-        )
+    constraint.require_features(n_features)
     if kind == "two-step" and not constraint.preserves_support:
         raise ValueError(
             f"the two-step projection needs a support-preserving set, and {constraint!r} is not one: "

@@ -216,7 +216,9 @@ question_options = options(
     click.option("--groups", metavar="FILE", help="CSV with feature,group: the constraint then holds in every group."),
     click.option("--keep", multiple=True, metavar="COLUMN", help="Always kept; counts in k. May be repeated."),
     click.option(
-        "--ridge", type=click.FloatRange(min=0), help="Default 0; logistic: a hundredth of the mean variance."
+        "--ridge",
+        type=click.FloatRange(min=0),
+        help="Default 0; logistic: a hundredth of the columns' median variance.",
     ),
     click.option("--intercept/--no-intercept", default=True, show_default=True, help="Never counted or constrained."),
 )

@@ -47,25 +47,26 @@ class Question:
 
     def risk_of(self, data: Data) -> LinearModel:
         """The risk on some rows."""
-        from ..models._base import mean_variance
+        from ..models._base import typical_variance
+        from ..models.classification import SparseClassifier
 
         options: dict[str, Any] = {"fit_intercept": self.intercept, "ridge": self.ridge or 0.0}
         if self.classes is not None:
             if self.classes.size < 2:
                 raise ValueError(f"{data.path}: the target has one class only, {self.classes[0]!r}; two are needed")
             if self.ridge is None:  # without any, separable classes have no finite answer
-                options["ridge"] = 0.01 * mean_variance(self.data.X, None)
+                options["ridge"] = SparseClassifier._relative_ridge * typical_variance(self.data.X, None)
             return (Logistic if self.classes.size == 2 else Multinomial)(data.X, data.y, **options)
         made = LeastSquares if self.loss == "squared" else read_loss(self.loss, self.data.y, None)
         return made(data.X, data.y, **options)  # type: ignore[return-value]
 
     def k(self, k: int | float) -> int:
         """k, from a number or a fraction."""
-        return read_k(k, self.risk.n_features, len(self.keep), "--k")
+        return read_k(k, self.risk.n_features, len(self.keep), "--k", strict=True)
 
     def ks(self, ks: int | list[int]) -> list[int]:
         """Several k."""
-        return read_ks(ks, self.risk.n_features, len(self.keep), "--ks")
+        return read_ks(ks, self.risk.n_features, len(self.keep), "--ks", strict=True)
 
     def describe(self) -> dict[str, Any]:
         """For machines."""
@@ -102,6 +103,10 @@ class Question:
             "intercept": "fitted; not counted, constrained or penalised" if self.intercept else "none",
             **({"always kept": ", ".join(self.kept)} if self.kept else {}),
         }
+
+    def spread(self) -> np.ndarray | None:
+        """The standard deviation of every column; those of sparse data would fill them up."""
+        return self.data.X.std(axis=0) if isinstance(self.data.X, np.ndarray) else None
 
     def intercept_rows(self, x: Any) -> list[dict[str, Any]]:
         """b, or one for each class, as rows of a file of weights."""
@@ -146,6 +151,7 @@ def write_page(screen: Screen, path: str | None, result: Result, question: Quest
         data={question.data.path: question.data.path},
         seed=seed,
         command=screen.command,
+        spread=question.spread(),
         asked={**question.tell(), **more.pop("asked", {})},
         summary={
             row["name"].replace(INTERCEPT, "intercept"): f"{row['weight']:.6g}"

@@ -17,6 +17,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from .._arrays import to_host
+from .._validation import is_masked
 from ..methods import Method
 from ..result import Result, Status
 from ..risks._linear import LinearModel
@@ -34,7 +35,7 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
     method: str | Method = "auto"
     max_iter: int = 1000
     random_state: Any = None
-    #: times the mean variance of the columns, the ridge where none is asked for
+    #: times the typical variance of a column, the ridge where none is asked for
     _relative_ridge: ClassVar[float] = 0.0
 
     k: Any
@@ -55,12 +56,25 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         raise NotImplementedError
 
     def _read(self, X: Any, y: Any, sample_weight: Any, *, reset: bool = True) -> tuple[Any, Any, Any]:
+        for name, given in (("X", X), ("y", y), ("sample_weight", sample_weight)):
+            if is_masked(given):
+                raise ValueError(f"{name} has masked entries: fill them ({name}.filled(...)), or drop their rows")
+            if getattr(getattr(given, "dtype", None), "kind", None) in ("m", "M"):
+                raise TypeError(f"{name} must be numbers, got dtype {given.dtype}; encode or drop dates first")
         numeric = "regressor" in self.__sklearn_tags__().estimator_type
-        X, y = validate_data(
-            self, X, y, reset=reset, accept_sparse=("csr", "csc"), dtype=(np.float64, np.float32), y_numeric=numeric
-        )
+        try:
+            X, y = validate_data(
+                self, X, y, reset=reset, accept_sparse=("csr", "csc"), dtype=(np.float64, np.float32), y_numeric=numeric
+            )
+        except (ValueError, OverflowError) as error:  # of NumPy, which does not say whose numbers these are
+            if isinstance(error, OverflowError) or "inhomogeneous" in str(error):
+                raise ValueError(f"X and y must be numbers, X with rows of one length: {error}") from None
+            raise
         if sample_weight is not None:
             sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
+            with np.errstate(over="ignore"):
+                if np.isinf(sample_weight.sum()):  # only ratios matter
+                    sample_weight = sample_weight / sample_weight.max()
         return X, self._check_y(y), sample_weight
 
     def _risk(self, maker: Maker, X: Any, y: Any, sample_weight: Any, ridge: float) -> LinearModel:
@@ -93,7 +107,7 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         """
         read = self._read(X, y, sample_weight)
         maker = self._maker(*read[1:])
-        ridge = self._relative_ridge * mean_variance(read[0], read[2]) if self.ridge is None else self.ridge
+        ridge = self._relative_ridge * typical_variance(read[0], read[2]) if self.ridge is None else self.ridge
         risk = self._risk(maker, *read, ridge)
         question = self._question(risk.n_outputs)
         k = read_k(self.k, risk.n_features, question.keep.size)
@@ -209,14 +223,21 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-def mean_variance(X: Any, sample_weight: np.ndarray | None) -> float:
-    """The mean over the columns of their (weighted) variances; 1 where nothing varies."""
-    weights = np.ones(X.shape[0]) if sample_weight is None else sample_weight
-    share = weights / weights.sum() if weights.sum() > 0 else np.full(weights.size, 1 / weights.size)
-    means = X.T @ share
-    squares = np.einsum("ij,ij,i->j", X, X, share) if isinstance(X, np.ndarray) else X.power(2).T @ share
-    variance = float(np.mean(np.maximum(squares - means**2, 0.0)))
-    return variance if variance > 0 else 1.0
+def typical_variance(X: Any, sample_weight: np.ndarray | None) -> float:
+    """The median of the (weighted) variances of the columns that vary; 1 where nothing does.
+
+    Not the mean: a column in other units than the rest, grams among tonnes, would decide alone.
+    """
+    share = np.full(X.shape[0], 1 / X.shape[0])
+    if sample_weight is not None and sample_weight.any():
+        share = sample_weight / sample_weight.max()  # first, for the sum may overflow
+        share = share / share.sum()
+    with np.errstate(over="ignore", invalid="ignore"):  # a column of 1e200 says nothing about the others
+        means = X.T @ share
+        squares = np.einsum("ij,ij,i->j", X, X, share) if isinstance(X, np.ndarray) else X.power(2).T @ share
+        variances = squares - means**2
+        varies = np.isfinite(variances) & (variances > 1e-12 * squares)
+    return float(np.median(variances[varies])) if varies.any() else 1.0
 
 
 def _weakly(thing: Any) -> Callable[[], Any]:

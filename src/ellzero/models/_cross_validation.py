@@ -23,7 +23,7 @@ from sklearn.utils.validation import _check_method_params
 
 from .._arrays import to_host
 from ..risks._linear import LinearModel
-from ._base import Maker, SparseLinearModel, mean_variance
+from ._base import Maker, SparseLinearModel, typical_variance
 from ._reading import Question, read_ks
 
 #: tried together; the next ones as long as the largest is the best
@@ -43,7 +43,7 @@ Solution = tuple[np.ndarray, Any]
 class ChosenByCrossValidation(SparseLinearModel):
     """argmin over (k, ridge) of the mean score on the rows left out, then the answer for it on all rows."""
 
-    #: times the mean variance of the columns
+    #: times the typical variance of a column
     _relative_ridges: ClassVar[tuple[float, ...]] = (0.001, 0.01, 0.1, 1.0)
 
     ks: Any
@@ -109,7 +109,7 @@ class ChosenByCrossValidation(SparseLinearModel):
 
     def _ridges(self, X: Any, sample_weight: Any) -> list[float]:
         if self.ridge is None:
-            size = mean_variance(X, sample_weight)
+            size = typical_variance(X, sample_weight)
             return [share * size for share in self._relative_ridges]
         ridges = list(self.ridge) if isinstance(self.ridge, Iterable) else [self.ridge]
         if not ridges:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -191,6 +191,8 @@ def _indices(keep: Any, names: np.ndarray) -> np.ndarray:
     """The places of assets that are given by name, or by number where they have no names."""
     if keep is None:
         return np.empty(0, dtype=np.intp)
+    if not isinstance(keep, Iterable):
+        raise TypeError(f"keep must be a list of assets, such as keep=[{keep!r}], got {keep!r}")
     listed = [keep] if isinstance(keep, str) else list(keep)
     place = {name: i for i, name in enumerate(names.tolist())}
     lost = [name for name in listed if name not in place]

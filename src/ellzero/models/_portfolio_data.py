@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from .._validation import is_masked
+
 _MISSING = ("raise", "drop_assets", "drop_days")
 
 
@@ -146,8 +148,8 @@ def by_asset(values: Any, names: np.ndarray, argument: str, default: float) -> n
                 raise ValueError(f"{argument} names the asset {name!r}, which returns does not have: {_some(names)}")
         values = [values.get(name, default) for name in names.tolist()]
     try:
-        numbers = np.asarray(values, dtype=float)
-    except (TypeError, ValueError):
+        numbers = _floats(values)
+    except (TypeError, ValueError, OverflowError):
         raise TypeError(f"{argument} must be a number, or a number for each asset, got {values!r}") from None
     if numbers.ndim and numbers.shape != names.shape:
         raise ValueError(
@@ -186,8 +188,8 @@ def labels_of(groups: Any, names: np.ndarray) -> np.ndarray | None:
 def _table(X: Any, argument: str) -> tuple[np.ndarray, np.ndarray, Any]:
     framed = hasattr(X, "columns")
     try:
-        table = np.asarray(X.to_numpy(dtype=float) if framed else X, dtype=float)
-    except (TypeError, ValueError) as error:
+        table = _floats(X.to_numpy(dtype=float) if framed else X)
+    except (TypeError, ValueError, OverflowError) as error:
         raise TypeError(
             f"{argument} must hold numbers alone, one column an asset and the dates as index ({error}); with "
             "pandas.read_csv use index_col=0, parse_dates=True"
@@ -229,7 +231,10 @@ def _series(y: Any, days: Any, n_days: int, argument: str, table: str) -> np.nda
                     f"days = {table}.index.intersection({argument}.index)"
                 )
         y = y.reindex(days)
-    values = np.asarray(y, dtype=float)
+    try:
+        values = _floats(y)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise TypeError(f"{argument} must be numbers, one for each day ({error})") from None
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.shape != (n_days,):
@@ -237,6 +242,14 @@ def _series(y: Any, days: Any, n_days: int, argument: str, table: str) -> np.nda
             f"{argument} must have one value for each of the {n_days} days of {table}, got shape {values.shape}"
         )
     return values
+
+
+def _floats(values: Any) -> np.ndarray:
+    """An array of floats; what is masked is a gap, and neither dates nor complex numbers are numbers here."""
+    array = np.ma.filled(values.astype(float), np.nan) if is_masked(values) else np.asarray(values)
+    if array.dtype.kind in "cmMSU":
+        raise TypeError(f"got an array of dtype {array.dtype}")
+    return array.astype(float)
 
 
 def _no_gaps(table: np.ndarray, names: np.ndarray, days: Any, argument: str, remedy: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -11,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .._validation import check_indices, check_positive
+from .._validation import check_indices, check_positive, is_masked
 from ..risks import Huber, LeastSquares, Poisson
 from ..risks.base import Risk
 from ..sets import Box, ConstraintSet, Everywhere, GroupWise, NonNegative, Simplex, SubSimplex
@@ -53,8 +54,11 @@ def read_question(
     return Question(gamma, everywhere, kept)
 
 
-def read_k(k: Any, n_coefficients: int, n_kept: int, name: str = "k") -> int:
-    """A number of nonzeros from a number or a fraction; None is the default."""
+def read_k(k: Any, n_coefficients: int, n_kept: int, name: str = "k", *, strict: bool = False) -> int:
+    """A number of nonzeros from a number or a fraction; None is the default.
+
+    More than there are coefficients is all of them, with a warning, or an error if strict.
+    """
     if k is None:
         return min(max(_DEFAULT_K, n_kept), n_coefficients)
     if isinstance(k, bool) or not isinstance(k, numbers.Real):
@@ -69,22 +73,23 @@ def read_k(k: Any, n_coefficients: int, n_kept: int, name: str = "k") -> int:
     if number < 0:
         raise ValueError(f"{name} must be at least 0, got {name}={k}")
     if number > n_coefficients:
-        raise ValueError(
-            f"{name}={k} is more than there are coefficients (n_features = {n_coefficients}); "
-            f"use at most {n_coefficients}"
-        )
+        too_many = f"{name}={k} is more than there are coefficients (n_features = {n_coefficients})"
+        if strict:
+            raise ValueError(f"{too_many}; use at most {n_coefficients}")
+        warnings.warn(f"{too_many}; all of them may be nonzero", UserWarning, stacklevel=3)
+        number = n_coefficients
     if number < n_kept:
         raise ValueError(f"{name}={k} is less than the {n_kept} coefficients that keep asks for: they count in {name}")
     return number
 
 
-def read_ks(ks: Any, n_coefficients: int, n_kept: int, name: str = "ks") -> list[int]:
+def read_ks(ks: Any, n_coefficients: int, n_kept: int, name: str = "ks", *, strict: bool = False) -> list[int]:
     """Increasing numbers of nonzeros; an integer K means 1, ..., K."""
     if isinstance(ks, numbers.Integral):
-        ks = range(max(1, n_kept), read_k(ks, n_coefficients, n_kept, name) + 1)
+        ks = range(max(1, n_kept), read_k(ks, n_coefficients, n_kept, name, strict=strict) + 1)
     if isinstance(ks, str) or not isinstance(ks, Iterable):
         raise TypeError(f"{name} must be an integer K (for 1, ..., K) or numbers such as [2, 5, 10], got {ks!r}")
-    levels = sorted({read_k(k, n_coefficients, n_kept, name) for k in ks})
+    levels = sorted({read_k(k, n_coefficients, n_kept, name, strict=strict) for k in ks})
     if not levels:
         raise ValueError(f"{name} must name at least one k, got none")
     return levels
@@ -161,7 +166,7 @@ def _labels(groups: Any, names: np.ndarray | None, n_features: int) -> list[Any]
             raise ValueError("groups maps feature names to labels, and X has no names; give a label for each feature")
         _known(groups, names, "groups")
         groups = [groups.get(name) for name in names]
-    if isinstance(groups, (str, bytes)) or not isinstance(groups, Iterable):
+    if isinstance(groups, (str, bytes)) or not isinstance(groups, Iterable) or getattr(groups, "ndim", 1) != 1:
         raise TypeError(f"groups must be a label for each feature, or a mapping from names to labels, got {groups!r}")
     labels = groups.tolist() if hasattr(groups, "tolist") else list(groups)
     if len(labels) != n_features:
@@ -179,7 +184,7 @@ def _kept(keep: Any, names: np.ndarray | None, n_features: int) -> np.ndarray:
     """Features by index, mask or name."""
     if isinstance(keep, str):
         keep = [keep]
-    if isinstance(keep, Iterable):
+    if isinstance(keep, Iterable) and not is_masked(keep) and getattr(keep, "ndim", 1) > 0:
         keep = list(keep)
         if any(isinstance(entry, str) for entry in keep):
             if names is None:

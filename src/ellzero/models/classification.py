@@ -100,7 +100,7 @@ class SparseClassifier(_Classifier):
     keep : indices, names or mask, optional
         Features that may always be nonzero, in each class, and are always selected; they count in k.
     ridge : float, optional
-        In the units of X. By default 0.01 times the mean variance of the columns: without any, the coefficients of
+        In the units of X. By default 0.01 times the median variance of the columns: without any, the coefficients of
         classes that a line can separate would be infinite.
     fit_intercept, standardize, method, max_iter, random_state
         As for `SparseRegressor`.
@@ -159,7 +159,7 @@ class SparseClassifierCV(ChosenByCrossValidation, _Classifier):
     constraint, groups, keep, fit_intercept, standardize
         As for `SparseClassifier`.
     ridge : float or sequence of float, optional
-        The ridges to try. By default 0.01, 0.1 and 1 times the mean variance of the columns.
+        The ridges to try. By default 0.01, 0.1 and 1 times the median variance of the columns.
     cv : int, splitter or iterable
         As in scikit-learn; 5 stratified folds by default.
     scoring : str or callable, optional

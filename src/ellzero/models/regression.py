@@ -132,7 +132,7 @@ class SparseRegressorCV(ChosenByCrossValidation, _Regressor):
     loss, constraint, groups, keep, fit_intercept, standardize
         As for `SparseRegressor`.
     ridge : float or sequence of float, optional
-        The ridges to try. By default 0.001, 0.01, 0.1 and 1 times the mean variance of the columns.
+        The ridges to try. By default 0.001, 0.01, 0.1 and 1 times the median variance of the columns.
     cv : int, splitter or iterable
         As in scikit-learn; 5 folds by default.
     scoring : str or callable, optional

@@ -41,6 +41,7 @@ def write_report(
     data: Any = None,
     seed: Any = None,
     command: str = "",
+    spread: Any = None,
 ) -> FilePath:
     """Write one self-contained HTML file about a result, a path, a fitted estimator or a backtest.
 
@@ -63,10 +64,13 @@ def write_report(
     summary : mapping, optional
         More facts about the answer, such as the error on days that were held out.
     data : path, array, DataFrame or mapping from name to these, optional
-        What was fitted. Its SHA-256 is printed, so that a reader can tell whether they have the same data.
+        What was fitted. Its SHA-256 is printed, so that a reader can tell whether they have the same data. Of an array
+        or DataFrame with a column for every feature, the deviations of the columns make weights comparable.
     seed : int, optional
     command : str, optional
         How to run it again.
+    spread : array, optional
+        The standard deviation of every feature, where `data` does not tell it: for shares that do not depend on units.
 
     Returns
     -------
@@ -112,7 +116,9 @@ def write_report(
     page = Page(title or "A sparse answer", lead=_lead(what, result, tracking))
     page.section("What was asked", _asked(result, x.size, what, asked))
     page.section("The answer", *_answer(result, summary))
-    page.section("What was selected", *_selected(x, names, groups, certificate))
+    alike = hasattr(what, "tracking_error_")  # weights of a portfolio have one unit
+    deviations = np.ones(x.size) if alike else _spread(data if spread is None else spread, x.size)
+    page.section("What was selected", *_selected(x, names, groups, certificate, deviations, alike))
     if groups is not None:
         drawn = WeightsDisplay(weights={"weights": x}, groups=groups, cap=caps)
         page.section("Groups", *_groups(drawn))
@@ -219,21 +225,47 @@ def _answer(result: Result, summary: Mapping[str, Any] | None) -> list[Html]:
     return [claim(verdict, f"{result.message[:1].upper()}{result.message[1:]}."), facts(values)]
 
 
-def _selected(x: np.ndarray, names: list[str], groups: Sequence[Any] | None, certificate: Any) -> list[Html]:
+def _spread(told: Any, size: int) -> np.ndarray | None:
+    """The standard deviation of what each coordinate multiplies, as given or of a table's columns; None if unknown."""
+    try:
+        values = np.asarray(told, dtype=float)
+    except (TypeError, ValueError):
+        return None
+    deviations = values.std(axis=0) if values.ndim == 2 else values
+    if deviations.ndim != 1 or not deviations.size or size % deviations.size or not np.isfinite(deviations).all():
+        return None
+    return np.tile(deviations, size // deviations.size)
+
+
+def _selected(
+    x: np.ndarray,
+    names: list[str],
+    groups: Sequence[Any] | None,
+    certificate: Any,
+    deviations: np.ndarray | None,
+    alike: bool,
+) -> list[Html]:
     support = np.flatnonzero(x)
     if not support.size:
         return [paragraph("Nothing: the best vector found is zero.")]
     order = support[np.argsort(-np.abs(x[support]), kind="stable")]
     proved = set(np.asarray(getattr(certificate, "proved_in", ()), dtype=int).tolist())
-    share = np.abs(x[order]) / np.abs(x).sum()
     columns: dict[str, list[Any]] = {"name": [names[i] for i in order]}
     if groups is not None:
         columns["group"] = ["" if groups[i] is None else str(groups[i]) for i in order]
-    columns |= {"weight": x[order].tolist(), "share of Σ|w|": share.tolist(), "position": order.tolist()}
+    columns["weight"] = x[order].tolist()
+    label = "share of Σ|w|" if alike else "share of Σ|w|σ"
+    effect = np.zeros(x.size) if deviations is None else np.abs(x) * deviations
+    if effect.any():  # weights alone depend on the units of what they multiply
+        columns[label] = (effect[order] / effect.sum()).tolist()
+    columns["position"] = order.tolist()
     if proved:
         columns["in every best answer"] = ["proved" if i in proved else "" for i in order.tolist()]
-    formats = {"weight": _decimals(x[order]), "share of Σ|w|": ".1%"}
-    return [table(columns, f"{order.size} selected, largest first", formats=formats, bar="weight")]
+    formats = {"weight": _decimals(x[order]), label: ".1%"}
+    shown = [table(columns, f"{order.size} selected, largest first", formats=formats, bar="weight")]
+    if effect.any() and not alike:
+        shown.append(paragraph("σ is the standard deviation of a feature: its share does not depend on units."))
+    return shown
 
 
 def _groups(display: WeightsDisplay) -> list[Html]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from .._arrays import Array, finfo_eps, is_array, namespace, to_host
 from .._directions import Directions
-from .._validation import check_finite, check_indices, check_nonnegative, check_vector
+from .._validation import check_finite, check_indices, check_nonnegative, check_vector, is_masked
 from ._accuracy import Measured, measure
 from ._as_design import as_design
 from ._curvature import LinearCurvature
@@ -69,11 +69,10 @@ class LinearModel(Risk):
         if weights.min() < 0:
             i = int(weights.argmin())
             raise ValueError(f"sample_weight must be at least 0, got {weights[i]} at index {i}")
-        weights = weights.astype(np.float64)
-        total = float(weights.sum())
-        if total == 0:
+        if not weights.any():
             raise ValueError("sample_weight must not be 0 everywhere: no sample would count")
-        return np.asarray(weights / total, dtype=np.float64)
+        weights = weights.astype(np.float64) / float(weights.max())  # only ratios matter, and the sum may overflow
+        return weights / float(weights.sum())
 
     def _check_targets(self, y: Any) -> np.ndarray:
         targets = _one_per_row(y, self.n_terms, "y")
@@ -277,7 +276,12 @@ class LinearModel(Risk):
 
 def _one_per_row(values: Any, n: int, name: str) -> np.ndarray:
     """A vector with an entry for each row of X, on the host."""
-    vector = to_host(values) if is_array(values) else np.asarray(values)
+    if is_masked(values):
+        raise ValueError(f"{name} has masked entries: fill them ({name}.filled(...)), or drop their rows")
+    try:
+        vector = to_host(values) if is_array(values) else np.asarray(values)
+    except ValueError as error:
+        raise ValueError(f"{name} must have one entry for each row of X ({error})") from None
     if vector.ndim != 1:
         raise ValueError(
             f"{name} must be one-dimensional, got shape {vector.shape}; use {name}.ravel() if that is meant"

@@ -12,7 +12,7 @@ import numpy as np
 
 from .._arrays import Array, index_like, like, namespace, scatter, to_host
 from .._directions import Directions
-from .._validation import check_indices, check_vector
+from .._validation import as_numbers, check_indices, check_vector
 
 if TYPE_CHECKING:
     from ._accuracy import Measured
@@ -195,13 +195,15 @@ class Risk(ABC):
     def _reference(self) -> Array:
         return self.zero[:0]
 
-    def as_vector(self, w: Any) -> Array:
+    def as_vector(self, w: Any, name: str = "w") -> Array:
         """w as a vector of this risk: its library, dtype and device; the length is checked."""
         reference = self._reference
-        vector = like(to_host(w) if hasattr(w, "detach") and isinstance(reference, np.ndarray) else w, reference)
+        if isinstance(reference, np.ndarray) and not (type(w) is np.ndarray and w.dtype == reference.dtype):
+            w = as_numbers(w, name)  # text, complex numbers and ragged lists have no place in a vector
+        vector = like(w, reference)
         if vector.shape != (self.n_features,):
             raise ValueError(
-                f"w must have shape ({self.n_features},), the number of features of {type(self).__name__}, "
+                f"{name} must have shape ({self.n_features},), the number of features of {type(self).__name__}, "
                 f"got {tuple(vector.shape)}"
             )
         return vector

@@ -1,7 +1,7 @@
 """The projection onto an intersection of polyhedra and at most one ellipsoid, without alternating projections.
 
-With the multiplier λ of the ellipsoid Σ(c_i w_i)² <= r², w(λ) minimises ||w - v||² + λ Σ(c_i w_i)² over the polyhedra: a
-small quadratic programme. ||c∘w(λ)|| falls with λ, and λ is found by bisection.
+With the multiplier λ of the ellipsoid Σ(c_i w_i)² <= r², w(λ) minimises ||w - v||² + λ Σ(c_i w_i)² over the polyhedra:
+a small quadratic programme. ||c∘w(λ)|| falls with λ, and λ is found by bisection.
 """
 
 from __future__ import annotations
@@ -115,6 +115,6 @@ def _inside(w: np.ndarray, at: Callable[[float], np.ndarray | None], c: np.ndarr
 
 def _refusal(gamma: Intersection, index: np.ndarray) -> str:
     return (
-        f"{gamma!r} has no member that is zero outside {index.size} given coordinates; use a larger k, keep=, or looser "
-        "sets"
+        f"{gamma!r} has no member that is zero outside {index.size} given coordinates: its sets did not meet there; "
+        "use a larger k, keep=, or looser sets"
     )

@@ -189,11 +189,15 @@ class ConstraintSet(ABC):
         """Coordinates that are nonzero in every member with this many coordinates."""
         return self.forced
 
+    def require_features(self, d: int) -> None:
+        """Raise ValueError unless the set can be one of vectors with d coordinates."""
+        if self.n_features not in (None, d):
+            raise ValueError(f"the constraint {self!r} is made for {self.n_features} coordinates, w has {d}")
+
     def _demands(self, z: Array, k: int, mu: float, keep: Any) -> tuple[int, float, np.ndarray]:
         """The arguments of `sparse_maximum`, checked, with the forced coordinates among those to keep."""
         d = require_finite(z).shape[0]
-        if self.n_features not in (None, d):
-            raise ValueError(f"{self!r} is made for {self.n_features} coordinates, z has {d}")
+        self.require_features(d)
         k, mu, kept = check_k(k, d), check_nonnegative(mu, "mu"), check_indices(keep, d, "keep")
         if kept.size > k:
             raise ValueError(f"keep names {kept.size} coordinates, more than k={k}; they count in k, so raise k")
@@ -216,7 +220,8 @@ class ConstraintSet(ABC):
 
     def contains(self, w: Any, tol: float | None = None) -> bool:
         """Whether the violation of w is at most tol (by default 1e-12 or `accuracy`, in single precision 4e-6)."""
-        w = w if is_array(w) else check_vector(w, "w")
+        if isinstance(w, np.ndarray) or not is_array(w):
+            w = check_vector(w, "w", finite=not isinstance(w, np.ndarray))
         return self.violation(w) <= (max(default_tolerance(w), self.accuracy) if tol is None else tol)
 
     @property

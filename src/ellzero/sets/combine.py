@@ -19,8 +19,8 @@ class Intersection(ConstraintSet):
     """argmin ||w - v|| over w in Γ_1 ∩ ... ∩ Γ_m.
 
     Polyhedra and at most one ellipsoid are a small quadratic programme on up to 100 coordinates; everything else goes
-    by Dykstra's alternating projections. The result ends exactly inside: scaled towards zero where all sets contain it,
-    otherwise by alternating projections until the violation is at the level of rounding.
+    by Dykstra's alternating projections. The result ends exactly inside: scaled towards zero where all sets contain
+    it, otherwise by alternating projections until the violation is at the level of rounding.
 
     Parameters
     ----------
@@ -50,6 +50,11 @@ class Intersection(ConstraintSet):
         self.sets = sets
         self.tol, self.max_iter = check_positive(tol, "tol"), check_count(max_iter, "max_iter")
         self.n_features = sizes.pop() if sizes else None
+
+    def require_features(self, d: int) -> None:
+        """Raise ValueError unless every set can be one of vectors with d coordinates."""
+        for s in self.sets:
+            s.require_features(d)
 
     @cached_property
     def closed_under_zeroing(self) -> bool:  # type: ignore[override]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._arrays import Array, namespace
-from .._validation import check_nonnegative
+from .._validation import as_numbers, check_nonnegative
 from ._quadratic import minimise_over_polytope
 from .base import ConstraintSet, EmptySlice, RowSet
 
@@ -274,7 +274,7 @@ def _clip(v: Array, lower: Any, upper: Any) -> Array:
 
 def _bound(value: Any, name: str) -> Any:
     """A number or a one-dimensional array that may hold infinities but no NaN."""
-    bound = np.asarray(value, dtype=float)
+    bound = as_numbers(value, name).astype(float)
     if bound.ndim > 1 or np.isnan(bound).any():
         raise ValueError(f"{name} must be a number or a one-dimensional array without NaN, got {value!r}")
     return bound if bound.ndim else float(bound)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from functools import cached_property, partial
+from numbers import Integral
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -84,6 +85,16 @@ class GroupWise(ConstraintSet):
         name, bad = next((n, s) for n, s in zip(self.names, self.sets, strict=True) if s and not s.closed_under_zeroing)
         return f"group {name!r} carries {bad!r}: {bad.why}"
 
+    def require_features(self, d: int) -> None:
+        """Raise ValueError if a group names a coordinate that does not exist, or an inner set is another's."""
+        super().require_features(d)
+        if self.n_features is None and d < self._group.size:
+            name = self.names[int(self._group[-1])]
+            raise ValueError(
+                f"groups must name coordinates of 0, ..., {d - 1}, and group {name!r} of {self!r} names "
+                f"{self._group.size - 1}"
+            )
+
     def group_of(self, index: np.ndarray) -> Any:
         """The number of each coordinate's group in `names`, or -1."""
         if self.n_features is not None:
@@ -93,6 +104,8 @@ class GroupWise(ConstraintSet):
 
     def project(self, v: Array, support: Array | None = None) -> Array:
         values, index = on_host(v, support)
+        if support is None:
+            self.require_features(index.size)
         return like(self.on(index)(values), v)
 
     project.__doc__ = ConstraintSet.project.__doc__
@@ -125,6 +138,7 @@ class GroupWise(ConstraintSet):
 
     def violation(self, w: Array) -> float:
         values, index = on_host(w, None)
+        self.require_features(index.size)
         group = self.group_of(index)
         worst = 0.0
         for block in self._blocks(group, index):
@@ -320,6 +334,7 @@ def _assign_sets(sets: Any, members: Mapping[Any, np.ndarray]) -> list[Constrain
             raise ValueError(
                 f"group {name!r} has {members[name].size} coordinates, but its set {s!r} has {s.n_features}"
             )
+        s.require_features(members[name].size)
     return [sets.get(name) for name in members]
 
 
@@ -348,7 +363,7 @@ def _read_index_lists(groups: Mapping[Any, Any]) -> tuple[dict[Any, np.ndarray],
     members: dict[Any, np.ndarray] = {}
     owner: dict[int, Any] = {}
     for name, indices in groups.items():
-        index = np.unique(np.asarray(list(indices), dtype=np.intp)) if len(indices) else np.empty(0, np.intp)
+        index = _read_indices(name, indices)
         if index.size and index[0] < 0:
             raise ValueError(f"group {name!r} must hold indices of at least 0, got {index[0]}")
         for i in index.tolist():
@@ -361,6 +376,17 @@ def _read_index_lists(groups: Mapping[Any, Any]) -> tuple[dict[Any, np.ndarray],
             owner[i] = name
         members[name] = index
     return members, None
+
+
+def _read_indices(name: Any, indices: Any) -> np.ndarray:
+    if isinstance(indices, (str, bytes)) or not isinstance(indices, Iterable):
+        raise TypeError(f"group {name!r} must be a list of indices of coordinates, got {indices!r}")
+    listed = list(indices)
+    if any(isinstance(i, (bool, np.bool_)) or not isinstance(i, Integral) for i in listed):
+        raise TypeError(f"group {name!r} must hold integers, the indices of coordinates, got {listed[:8]!r}")
+    if any(abs(i) > np.iinfo(np.intp).max for i in listed):
+        raise ValueError(f"group {name!r} must hold indices of coordinates, got {max(listed, key=abs)}")
+    return np.unique(np.array(listed, dtype=np.intp))
 
 
 def _some(names: Iterable[Any]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._arrays import Array, like, to_host
-from .._validation import check_vector
+from .._validation import as_numbers, check_vector
 from ._range import in_range, narrowed, project_in_range
 from .base import ConstraintSet, on_host
 
@@ -37,7 +37,7 @@ class PackingPolytope(ConstraintSet):
 
     def __init__(self, A: Any, b: Any) -> None:
         sparse = "scipy.sparse" in sys.modules and sys.modules["scipy.sparse"].issparse(A)
-        self.A: Any = A.tocsc().astype(float) if sparse else np.asarray(A, dtype=float)
+        self.A: Any = A.tocsc().astype(float) if sparse else as_numbers(A, "A").astype(float)
         if self.A.ndim != 2:
             raise ValueError(f"A must be a matrix with a row for each cap, got shape {self.A.shape}")
         self.b = check_vector(b, "b", size=self.A.shape[0]).astype(float)

@@ -101,6 +101,12 @@ class Portfolio(ConstraintSet):
             part = Positions(*map(widened, vars(part).values()))
         return f(part, v)
 
+    def require_features(self, d: int) -> None:
+        """Raise ValueError unless bounds and groups can be those of d positions."""
+        super().require_features(d)
+        if self.groups is not None:
+            self.groups.require_features(d)
+
     def forced_among(self, n_features: int) -> np.ndarray:
         """Coordinates that are nonzero in every member with this many coordinates."""
         return self.box.forced_among(n_features)
@@ -248,7 +254,7 @@ def read_budget(budget: Any) -> tuple[float, float]:
     """The smallest and the largest sum that a budget allows."""
     if budget is None:
         return -math.inf, math.inf
-    if isinstance(budget, Iterable) and not isinstance(budget, (str, bytes)):
+    if isinstance(budget, Iterable) and not isinstance(budget, (str, bytes)) and getattr(budget, "ndim", 1) > 0:
         pair = list(budget)
         if len(pair) != 2:
             raise ValueError(f"budget must be a number, a pair (least, most) or None, got {budget!r}")
