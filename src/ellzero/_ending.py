@@ -85,7 +85,7 @@ def _from_damped(run: Run, search: SwapSearch, iterate: Callable[[Run], Any]) ->
         rung.limit = run.limit - run.seconds
         with rung:
             iterate(rung)
-            climb = SwapSearch(rung.risk, damped.gamma, damped.k, damped.kept, rung.units, search.deadline)
+            climb = SwapSearch(rung.risk, damped.gamma, damped.k, damped.kept, rung.units, search.deadline, False)
             x = climb.improve(rung.best).w
         for count in ("n_gradients", "n_values", "n_thresholds", "n_monitor"):
             setattr(run.counts, count, getattr(run.counts, count) + getattr(rung.counts, count))

@@ -81,6 +81,8 @@ class SwapSearch:
     ----------
     deadline : float
         The reading of `time.perf_counter` after which no further round begins.
+    thorough : bool
+        Whether a round that helps nothing ends with tries of what the formula finds a little too dear.
     n_products : int
         Products with the data that the exchanges took.
     cut : bool
@@ -97,6 +99,7 @@ class SwapSearch:
     keep: np.ndarray
     units: Units | None = None
     deadline: float = math.inf
+    thorough: bool = True
     max_rounds: int = 200
     patience: int = 4
     n_products: int = 0
@@ -174,9 +177,18 @@ class SwapSearch:
             return None
         scale = abs(point.value) + 1e-300
         exact = model.exact and isinstance(self.gamma, Everywhere)
-        tries = self._candidates(w, c, S, model, diagonal, exact, 1e-10 * scale)
+        ranked = self._candidates(w, c, S, model, diagonal, exact, 1e-10 * scale)
+        first = [(i, j) for i, j, rank, gain in ranked if rank == 0 and gain > 1e-10 * scale]
+        best = self._try(first[: _BATCH * (1 if exact else self.patience)], point, S)
+        if best is point and self.thorough:  # the formula may be wrong about these
+            done = set(first)
+            best = self._try([(i, j) for i, j, *_ in ranked if (i, j) not in done][:_BATCH], point, S)
+        return None if best is point else best
+
+    def _try(self, tries: list[tuple[int, int]], point: Point, S: np.ndarray) -> Point:
+        """The point after those of the exchanges that help."""
         best, used = point, set(S.tolist())
-        for i, j in tries[: _BATCH * (1 if exact else self.patience)]:
+        for i, j in tries:
             out = int(S[i]) if i < S.size else None
             if j in used or (out is not None and out not in used):
                 continue
@@ -187,14 +199,14 @@ class SwapSearch:
                 candidate = self._refit(trial, best)
             except EmptySlice:  # Γ has no member there, a group that must be used would be empty, say
                 continue
-            if candidate.value < best.value - 1e-12 * scale:
+            if candidate.value < best.value - 1e-12 * abs(point.value):
                 best, used = candidate, set(trial.tolist())
-        return None if best is point else best
+        return best
 
     def _candidates(
         self, w: np.ndarray, c: np.ndarray, S: np.ndarray, model: Any, diagonal: np.ndarray, exact: bool, least: float
-    ) -> list[tuple[int, int]]:
-        """Exchanges worth a try, the best first: a place in the support, or a free one beyond it, and its newcomer.
+    ) -> list[tuple[int, int, int, float]]:
+        """Exchanges by their gain: a place in the support, or a free one beyond it, newcomer, its rank there, gain.
 
         Where the formula is the truth, the best newcomer of each place, if it gains more than `least`; elsewhere its
         best few, and also those that seem a little too dear.
@@ -203,7 +215,7 @@ class SwapSearch:
         c = c - shift
         outside = np.ones(w.size, dtype=bool)
         outside[S] = False
-        rivals, doubt, q = (1, 0.0, diagonal) if exact else (_RIVALS, _DOUBT, diagonal)
+        rivals, doubt, q = (_RIVALS, _DOUBT, diagonal) if self.thorough and not exact else (1, 0.0, diagonal)
         worth = np.where(outside, self._worth(c, price), 0.0)
         found: list[tuple[np.ndarray, ...]] = []
         if S.size:
@@ -241,13 +253,12 @@ class SwapSearch:
         if not found:
             return []
         place, newcomer, gain = (np.concatenate(parts) for parts in zip(*found, strict=True))
-        order, seen = np.argsort(-gain, kind="stable"), dict.fromkeys(place.tolist(), 0)
-        tries = []
-        for i, j in zip(place[order].tolist(), newcomer[order].tolist(), strict=True):
-            seen[i] += 1
-            if seen[i] <= rivals:
-                tries.append((i, j))
-        return tries
+        seen, ranked = dict.fromkeys(place.tolist(), -1), []
+        for at in np.argsort(-gain, kind="stable").tolist():
+            seen[int(place[at])] += 1
+            if seen[int(place[at])] < rivals:
+                ranked.append((int(place[at]), int(newcomer[at]), seen[int(place[at])], float(gain[at])))
+        return ranked
 
     @staticmethod
     def _vulnerable(loss: np.ndarray, reach: float) -> np.ndarray:
