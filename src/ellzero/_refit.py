@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ._arrays import Array, index_like, like, scatter, to_host
+from ._arrays import Array, index_like, like, norm, scatter, to_host
 from ._small_quadratic import minimise_quadratic, solve
 from .risks._curvature import LinearCurvature
 from .risks._linear import LinearModel
@@ -139,7 +139,7 @@ def _refined(model: Any, point: Point) -> Point:
 
 def _accelerated(part: Risk, gamma: ConstraintSet, support: np.ndarray, here: Point, deadline: float) -> Point:
     """Projected gradient steps with a step size that adapts, for risks whose curvature is not known."""
-    L = 1.0
+    L = norm(here.gradient) / (norm(here.w) or 1.0) or 1.0  # a first step as long as w
     y, t = here, 1.0
     for _ in range(1000):
         if time.perf_counter() > deadline:
@@ -150,7 +150,7 @@ def _accelerated(part: Risk, gamma: ConstraintSet, support: np.ndarray, here: Po
             there = part.at(v if isinstance(gamma, Everywhere) else gamma.project(v, support))
             move = there.w - y.w
             allowed = y.value + float(y.gradient @ move) + 0.5 * L * float(move @ move)
-            if there.value <= allowed + 1e-12 * abs(y.value) or L > 1e100:
+            if there.value <= allowed + 1e-12 * abs(y.value) or L > 1e100 or time.perf_counter() > deadline:
                 break
             L *= 2.0
         if not there.value <= here.value - 1e-14 * abs(here.value):

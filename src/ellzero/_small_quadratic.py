@@ -5,12 +5,23 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
 from ._active_set import is_member, minimise_on_polyhedron
 from ._arrays import norm
-from .sets import ConstraintSet, Ellipsoid, EmptySlice, Everywhere, Intersection, L2Ball, LpBall, NonNegative
+from .sets import (
+    ConstraintSet,
+    Ellipsoid,
+    EmptySlice,
+    Everywhere,
+    GroupWise,
+    Intersection,
+    L2Ball,
+    LpBall,
+    NonNegative,
+)
 from .sets._quadratic import minimise_over_polytope
 from .sets._slices import polyhedron, restrict
 
@@ -39,8 +50,8 @@ def minimise_quadratic(
     if shape is not None:
         start = start if is_member(shape, start) else project(start)
         found = free if is_member(shape, free) else minimise_on_polyhedron(G, b, shape, start)
-    elif isinstance(part, Intersection):  # whose own projection takes longest
-        found = _by_cuts(G, b, part, deadline)
+    elif (projections := _pieces(part)) is not None:  # the projection onto all of them takes longest
+        found = _by_cuts(G, b, projections, deadline)
     elif norm((inside := project(free)) - free) <= 1e-14 * norm(free):
         return free
     elif isinstance(part, (L2Ball, Ellipsoid)):
@@ -127,26 +138,47 @@ def _in_lp_ball(G: np.ndarray, b: np.ndarray, p: float, radius: float, start: np
     return np.asarray(radius * u / max(1.0, float(np.sum(np.abs(u) ** p)) ** (1 / p)))
 
 
-def _by_cuts(G: np.ndarray, b: np.ndarray, gamma: Intersection, deadline: float) -> np.ndarray | None:
+def _pieces(gamma: ConstraintSet | None) -> list[Callable[[np.ndarray], np.ndarray]] | None:
+    """The projections onto the sets of an intersection or a product, one by one; None for other sets."""
+    if isinstance(gamma, Intersection):
+        return [s.project for s in gamma.sets]
+    if not isinstance(gamma, GroupWise):
+        return None
+
+    def within(s: ConstraintSet, index: np.ndarray, u: np.ndarray) -> np.ndarray:
+        moved = u.copy()
+        moved[index] = s.project(u[index])
+        return moved
+
+    groups = zip(gamma.sets, gamma._members, strict=True)
+    return [partial(within, s, index) for s, index in groups if s is not None and index.size]
+
+
+def _by_cuts(
+    G: np.ndarray, b: np.ndarray, projections: list[Callable[[np.ndarray], np.ndarray]], deadline: float
+) -> np.ndarray | None:
     """argmin uᵀGu - 2bᵀu over several sets, from outside: over half-spaces that contain them, more and more of them.
 
-    The projection p of u onto one of the sets gives the half-space (u - p)ᵀ(x - p) <= 0.
+    The projection p of u onto one of the sets gives the half-space (u - p)ᵀ(x - p) <= 0. Where rounding ends this early,
+    the last point is still the answer if it is next to all sets.
     """
     units = 1 / np.sqrt(np.maximum(np.diagonal(G), 1e-300))
     G, b = units[:, None] * G * units + 1e-14 * np.eye(b.size), units * b
     A, h = np.empty((0, b.size)), np.empty(0)
+    near: np.ndarray | None = None
     for _ in range(20 + 20 * b.size):
         u = minimise_over_polytope(G, b, A, h)
         if u is None or time.perf_counter() > deadline:
-            return None
-        point = units * u
-        cuts = [(p, p - point) for p in (s.project(point) for s in gamma.sets)]
+            break
+        point: np.ndarray = units * u
+        cuts = [(p, p - point) for p in (project(point) for project in projections)]
+        near = point if all(norm(way) <= 1e-9 * norm(p) for p, way in cuts) else None
         cuts = [(p, way) for p, way in cuts if norm(way) > 1e-12 * norm(p)]
         if not cuts:
-            return np.asarray(point)
+            break
         A = np.vstack([A, *(units * way / norm(units * way) for p, way in cuts)])
         h = np.append(h, [way @ p / norm(units * way) for p, way in cuts])
-    return None
+    return near
 
 
 def _non_negative(G: np.ndarray, b: np.ndarray) -> np.ndarray | None:

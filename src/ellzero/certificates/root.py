@@ -260,7 +260,7 @@ class Root:
     def refit(self, support: np.ndarray) -> tuple[float, np.ndarray]:
         """The least R on a support, and where it is attained; all in the coordinates of the search."""
         where = self.index[support]
-        point = refit(self.risk, self.problem.gamma, where, self.result.x)
+        point = refit(self.risk, self.problem.gamma, where, self.result.x, deadline=self.deadline)
         return point.value, to_host(point.w).astype(float)[self.index]
 
     def interval(self, w: np.ndarray | None) -> tuple[float, float]:
@@ -272,7 +272,7 @@ class Root:
         """A lower bound of R on a support, next to the least value: see `_leaf`."""
         where, gamma = self.index[support], self.problem.gamma
         where = without_copies(self.risk, gamma, where, self.kept)[0]
-        point = refit(self.risk, gamma, where, self.result.x)
+        point = refit(self.risk, gamma, where, self.result.x, deadline=self.deadline)
         w = to_host(point.w).astype(float)
         if self.result.fun < point.value and np.isin(np.flatnonzero(self.x), where).all():
             w = self.x.copy()
