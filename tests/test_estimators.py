@@ -410,7 +410,6 @@ def test_the_fraction_of_a_number_is_that_number(n):
 @pytest.mark.parametrize(
     ("options", "kind", "message"),
     [
-        ({"k": 8}, ValueError, "k=8 is more than there are coefficients (n_features = 7)"),
         ({"k": -1}, ValueError, "k must be at least 0"),
         ({"k": np.nan}, ValueError, "k as a fraction must lie in (0, 1], got k=nan"),
         ({"k": 1.5}, ValueError, "k as a fraction must lie in (0, 1]"),
@@ -435,6 +434,13 @@ def test_the_fraction_of_a_number_is_that_number(n):
 def test_errors_name_the_remedy(frame, options, kind, message):
     with pytest.raises(kind, match=re.escape(message)):
         ez.SparseRegressor(**{"k": 3, **options}).fit(*frame)
+
+
+def test_more_nonzeros_than_coefficients_are_all_of_them(frame):
+    with pytest.warns(UserWarning, match=r"k=8 is more than there are coefficients \(n_features = 7\)"):
+        model = ez.SparseRegressor(k=8).fit(*frame)
+    assert model.k_ == 7
+    np.testing.assert_allclose(model.coef_, ez.SparseRegressor(k=7).fit(*frame).coef_)
 
 
 def test_names_need_names(data):

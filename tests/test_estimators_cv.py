@@ -186,7 +186,6 @@ def test_sample_weight_is_routed_to_a_scorer(problem):
     ("options", "kind", "message"),
     [
         ({"ks": []}, ValueError, "ks must name at least one k"),
-        ({"ks": 31}, ValueError, "ks=31 is more than there are coefficients"),
         ({"ks": "many"}, TypeError, "ks must be an integer K"),
         ({"ridge": []}, ValueError, "ridge must name at least one number"),
         ({"scoring": "roc"}, ValueError, "roc"),
@@ -195,6 +194,12 @@ def test_sample_weight_is_routed_to_a_scorer(problem):
 def test_errors_name_the_remedy(problem, options, kind, message):
     with pytest.raises(kind, match=message):
         ez.SparseRegressorCV(**options).fit(problem.X, problem.y)
+
+
+def test_more_nonzeros_than_coefficients_are_all_of_them(problem):
+    with pytest.warns(UserWarning, match="ks=31 is more than there are coefficients"):
+        model = ez.SparseRegressorCV(ks=[2, 31], ridge=0.1, cv=2).fit(problem.X, problem.y)
+    assert model.cv_results_["k"].tolist() == [2, 30]
 
 
 def test_fractions_and_other_splitters(problem):

@@ -220,3 +220,60 @@ def test_iterative_projections_declare_their_accuracy():
     assert sets.Intersection(Honest(), sets.LinfBall(2.0)).accuracy == 1e-10
     assert sets.Intersection(sets.L2Ball(1.0), sets.LinfBall(2.0), tol=1e-6).accuracy == 1e-6
     assert ez.minimize(risk, K, groups).success
+
+
+class Unit(sets.ConstraintSet):
+    """[-1, 1]^d, about which nothing else is said."""
+
+    closed_under_zeroing = True
+
+    def project(self, v, support=None):
+        return np.clip(v, -1.0, 1.0)
+
+
+def test_check_set_finds_false_facts():
+    class Deaf(Unit):
+        def violation(self, w):
+            return 0.0
+
+    class Needy(Unit):
+        needs_entry = True
+
+    class Forced(Unit):
+        forced = np.array([1])
+
+    class Greedy(Unit):
+        def sparse_maximum(self, z, k, mu, keep=None):
+            w = np.zeros(z.size)
+            w[0] = np.clip(z[0], -1.0, 1.0)
+            return float(z @ w - 0.5 * mu * w @ w), w
+
+    class Loose(Unit):
+        def sparse_maximum(self, z, k, mu, keep=None):
+            return float(np.abs(z).sum()), np.zeros(z.size)
+
+    class Dense(Unit):
+        def sparse_maximum(self, z, k, mu, keep=None):
+            w = np.sign(z)
+            return float(z @ w - 0.5 * mu * w @ w), w
+
+    class Stretched(Unit):
+        def rescaled(self, scales):
+            return sets.LinfBall(1.0)
+
+    class Downhill(Unit):
+        def quadratic_minimum(self, G, b, support):
+            return np.zeros(b.size)
+
+    class Crowded(Unit):
+        def sparse_support(self, v, k, keep):
+            return np.arange(v.size)
+
+    for wrong, words in (
+        (Deaf, "violation"), (Needy, "needs_entry"), (Forced, "forced"), (Greedy, "another member has"),
+        (Loose, "not the value"), (Dense, "nonzeros"), (Stretched, "rescaled"), (Downhill, "downhill"),
+        (Crowded, "sparse_support"),
+    ):  # fmt: skip
+        with pytest.raises(AssertionError, match=words):
+            ez.testing.check_set(wrong(), D, K, rng=0)
+    ez.testing.check_set(Unit(), D, K, rng=0)

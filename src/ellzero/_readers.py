@@ -196,7 +196,9 @@ def read_libsvm(path: PathLike, n_features: int | None = None) -> tuple[Any, np.
     try:
         X, y = load_svmlight_file(os.fspath(path))
         readable = bool(np.isfinite(X.data).all() and np.isfinite(y).all())
-    except _DAMAGE as error:
+    except (*_DAMAGE, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
         raise _damaged(path, error) from error
     except ValueError:
         readable = False
@@ -320,6 +322,10 @@ def _opened(path: PathLike) -> Iterator[IO[str]]:
         with opener(path, "rt", encoding="utf-8-sig", newline="") as file:
             yield file
     except _DAMAGE as error:
+        raise _damaged(path, error) from error
+    except OSError as error:
+        if error.errno is not None:  # of the system: no such file, no permission
+            raise
         raise _damaged(path, error) from error
     except csv.Error as error:
         limit = csv.field_size_limit()
