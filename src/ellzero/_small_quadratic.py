@@ -217,34 +217,33 @@ def _fista(
 
 
 def solve(G: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, bool]:
-    """G⁻¹b for a positive semidefinite G, and whether it is accurate.
+    """G⁻¹b for a positive semidefinite G, and whether its columns are far enough from depending on each other.
 
-    It is not where columns nearly depend on each other. Then the better of two: the shortest solution without the
-    directions that are rounding alone, and, if there is a Cholesky factor, the solution with residuals in longer
-    precision.
+    Where they depend on each other up to rounding, the shortest solution.
     """
     diagonal = np.diagonal(G)
-    candidates = []
     try:
-        factor = np.linalg.cholesky(G)
         # a pivot is what the earlier columns leave of a diagonal entry
-        pivots = np.diagonal(factor) ** 2
-        if (pivots > 1e-6 * diagonal).all():
-            return np.linalg.solve(G, b), True  # importing SciPy's triangular solver would cost the first call more
-        if (pivots > 1e-15 * diagonal).all():
-            candidates.append(_refined(G, b, np.linalg.solve(G, b)))
+        pivots = np.diagonal(np.linalg.cholesky(G)) ** 2
+        if (pivots > 1e-13 * diagonal).all():
+            # importing SciPy's triangular solver would cost the first call more
+            return np.linalg.solve(G, b), bool((pivots > 1e-6 * diagonal).all())
     except np.linalg.LinAlgError:
         pass
     scales = 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
-    candidates.append(scales * np.linalg.lstsq(scales[:, None] * G * scales, scales * b, rcond=1e-12)[0])
+    return scales * np.linalg.lstsq(scales[:, None] * G * scales, scales * b, rcond=1e-12)[0], False
+
+
+def refined(G: np.ndarray, b: np.ndarray, u: np.ndarray) -> np.ndarray:
+    """The better of u and a solution of Gu = b with residuals in longer precision, where G allows one."""
     exact, target = G.astype(np.longdouble), b.astype(np.longdouble)
-    # a gain within rounding is none, and the shortest solution is last
-    return min(reversed(candidates), key=lambda u: float(u @ (exact @ u - 2 * target))), False
-
-
-def _refined(G: np.ndarray, b: np.ndarray, u: np.ndarray) -> np.ndarray:
-    """A solution of Gu = b after iterative refinement."""
-    exact, long = G.astype(np.longdouble), u.astype(np.longdouble)
-    for _ in range(3):
-        long = long + np.linalg.solve(G, (b - exact @ long).astype(float))
-    return long.astype(float)
+    try:
+        if (np.diagonal(np.linalg.cholesky(G)) ** 2 <= 1e-15 * np.diagonal(G)).any():
+            return u
+        long = np.linalg.solve(G, b).astype(np.longdouble)
+        for _ in range(3):
+            long = long + np.linalg.solve(G, (target - exact @ long).astype(float))
+    except np.linalg.LinAlgError:
+        return u
+    candidates = (u, long.astype(float))  # a gain within rounding is none
+    return min(candidates, key=lambda v: float(v @ (exact @ v - 2 * target)))

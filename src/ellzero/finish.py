@@ -155,6 +155,7 @@ class SwapSearch:
     def _refit(self, support: np.ndarray, start: Point) -> Point:
         return refit(self.risk, self.gamma, support, start.w, self.units, self.deadline)
 
+    @np.errstate(over="ignore", invalid="ignore")
     def best_of_all(self, point: Point) -> Point:
         """The best point on any k coordinates, each tried by a refit: where there are but few such supports."""
         others = np.setdiff1d(np.arange(self.risk.n_features), self.keep)
@@ -164,7 +165,8 @@ class SwapSearch:
             if self.cut:
                 break
             with suppress(EmptySlice):
-                candidate = self._refit(np.union1d(self.keep, chosen).astype(np.intp), best)
+                support = np.union1d(self.keep, chosen).astype(np.intp)
+                candidate = refit(self.risk, self.gamma, support, None, self.units, self.deadline)
                 best = candidate if candidate.value < best.value else best
         return best
 
