@@ -67,8 +67,13 @@ def _in_ellipsoid(G: np.ndarray, b: np.ndarray, halves: np.ndarray) -> np.ndarra
     In v = u/halves, with G = VΛVᵀ and c = Vᵀb there: v = V(Λ + μ)⁻¹c, and the μ > 0 with ||v|| = 1 is found by
     Newton's method on 1/||v||, which is nearly linear in μ, and concave: from the left it never goes too far.
     """
-    eigenvalues, V = np.linalg.eigh(halves[:, None] * G * halves)
+    try:
+        eigenvalues, V = np.linalg.eigh(halves[:, None] * G * halves)
+    except np.linalg.LinAlgError:  # numbers without end
+        return None
     eigenvalues, c = np.maximum(eigenvalues, 0.0), V.T @ (halves * b)
+    unit = float(np.abs(c).max(initial=0.0)) or 1.0  # nothing else has a size here
+    eigenvalues, c = eigenvalues / unit, c / unit
     c[(eigenvalues <= 1e-13 * eigenvalues[-1]) & (np.abs(c) <= 1e-13 * norm(c))] = 0.0  # rounding
     if not (np.isfinite(c).all() and c.any()):
         return None
@@ -78,9 +83,9 @@ def _in_ellipsoid(G: np.ndarray, b: np.ndarray, halves: np.ndarray) -> np.ndarra
     for _ in range(100):
         size = math.sqrt(float(np.sum(weight / (eigenvalues + mu) ** 2)))
         change = (size - 1) * size**2 / float(np.sum(weight / (eigenvalues + mu) ** 3))
-        mu += change
         if not change > 1e-16 * mu:
             break
+        mu += change
     return np.asarray(halves * (V @ (c / (eigenvalues + mu))))
 
 
