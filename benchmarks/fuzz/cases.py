@@ -23,7 +23,7 @@ SLOW_MODES = {
     "exact timed": 0.05,
     "auto timed": 0.05,
 }  # of losses that branch long
-LIMIT = 0.5  # seconds, where the time is limited
+LIMIT = 0.1  # seconds, where the time is limited
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -81,7 +82,9 @@ def _from_damped(run: Run, search: SwapSearch, iterate: Callable[[Run], Any]) ->
     known, x = np.flatnonzero(to_host(run.best.w)), None
     for share in _LADDER:
         damped = dataclasses.replace(run.problem, risk=Damped(run.risk, share * size, search.model))
-        rung = Run(damped, run.method, x, run.entropy, np.inf, every=1)
+        with warnings.catch_warnings():  # the last answer may be moved at the start, and nobody gave it
+            warnings.simplefilter("ignore", UserWarning)
+            rung = Run(damped, run.method, x, run.entropy, np.inf, every=1)
         rung.limit = run.limit - run.seconds
         with rung:
             iterate(rung)

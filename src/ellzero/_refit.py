@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ._arrays import Array, index_like, like, norm, scatter, to_host
-from ._small_quadratic import minimise_quadratic, solve
+from ._small_quadratic import minimise_quadratic, refined, solve
 from .risks._curvature import LinearCurvature
 from .risks._linear import LinearModel
 from .risks.base import Point, Risk
@@ -52,7 +52,7 @@ def refit(
             if model is None or not model.exact:
                 origin = part.at(part.zero if isinstance(gamma, Everywhere) else gamma.project(part.zero, support))
                 # a step too far, where exp overflows, say; and gradient steps alone take long to come back from afar
-                if not math.isfinite(here.value) or (model is None and origin.value < here.value):
+                if not math.isfinite(here.value) or origin.value < here.value:
                     here = origin
             if model is None:
                 here = _accelerated(part, gamma, support, here, deadline)
@@ -80,9 +80,10 @@ def _at_once(part: Risk, gamma: ConstraintSet, support: np.ndarray) -> np.ndarra
 def _newton(
     part: Risk, gamma: ConstraintSet, support: np.ndarray, here: Point, units: Units | None, deadline: float
 ) -> Point:
+    bold = 1.0
     for _ in range(300):  # Newton needs few, the majoriser of a robust loss more
         model = part.curvature(here)
-        G = model.block(np.arange(support.size))
+        G = model.block(np.arange(support.size)) / bold
         values = to_host(here.w).astype(float)
         # where one step is enough it starts from the origin: the same answer to the last digit, whatever the start
         base = part.at(part.zero) if model.exact else here
@@ -98,12 +99,15 @@ def _newton(
             s = units.scales[support]
             target = s * minimise_quadratic(s[:, None] * G * s, s * b, units.gamma, support, values / s, deadline)
         if model.exact:
-            there = part.at(like(target, here.w))
-            return there if accurate else _refined(model, there)
+            if accurate:
+                return part.at(like(target, here.w))
+            return _polished(model, part.at(like(refined(G, b, target), here.w)))
         there = _along(part, here, target - values)
         if there is here:
             downhill = float(to_host(here.gradient) @ (target - values)) <= 0
             return here if downhill else _accelerated(part, gamma, support, here, deadline)
+        # far up an exponential Newton's steps are all of one length, and so are those towards data that are separated
+        bold = 4.0 * bold if there.value < 0.5 * here.value else 1.0
         gained = here.value - there.value
         here = there
         if gained <= 1e-13 * abs(here.value) or time.perf_counter() > deadline:
@@ -124,7 +128,7 @@ def _along(part: Risk, here: Point, move: np.ndarray) -> Point:
     return here
 
 
-def _refined(model: Any, point: Point) -> Point:
+def _polished(model: Any, point: Point) -> Point:
     """The same minimiser of a quadratic, from the columns themselves where G, their products, is too coarse."""
     for _ in range(3):
         move = model.correction(point) if isinstance(model, LinearCurvature) else None

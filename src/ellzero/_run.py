@@ -334,6 +334,8 @@ class Run:
         size = self.step.size if self.step.size > 0 else 1.0  # no step was made
         try:
             return norm(point.w - self.residual(point.w - size * point.gradient)[0]) / size
+        except EmptySlice:  # the step leads where Γ has no member
+            return math.nan
         except NotFinite:
             return math.inf
 

@@ -22,7 +22,7 @@ from .sets import (
     LpBall,
     NonNegative,
 )
-from .sets._quadratic import minimise_over_polytope
+from .sets._quadratic import minimise_by_cuts
 from .sets._slices import polyhedron, restrict
 
 
@@ -51,7 +51,7 @@ def minimise_quadratic(
         start = start if is_member(shape, start) else project(start)
         found = free if is_member(shape, free) else minimise_on_polyhedron(G, b, shape, start)
     elif (projections := _pieces(part)) is not None:  # the projection onto all of them takes longest
-        found = _by_cuts(G, b, projections, deadline)
+        found = minimise_by_cuts(G, b, projections, deadline)[0]
     elif norm((inside := project(free)) - free) <= 1e-14 * norm(free):
         return free
     elif isinstance(part, (L2Ball, Ellipsoid)):
@@ -78,8 +78,13 @@ def _in_ellipsoid(G: np.ndarray, b: np.ndarray, halves: np.ndarray) -> np.ndarra
     In v = u/halves, with G = VΛVᵀ and c = Vᵀb there: v = V(Λ + μ)⁻¹c, and the μ > 0 with ||v|| = 1 is found by
     Newton's method on 1/||v||, which is nearly linear in μ, and concave: from the left it never goes too far.
     """
-    eigenvalues, V = np.linalg.eigh(halves[:, None] * G * halves)
+    try:
+        eigenvalues, V = np.linalg.eigh(halves[:, None] * G * halves)
+    except np.linalg.LinAlgError:  # numbers without end
+        return None
     eigenvalues, c = np.maximum(eigenvalues, 0.0), V.T @ (halves * b)
+    unit = float(np.abs(c).max(initial=0.0)) or 1.0  # nothing else has a size here
+    eigenvalues, c = eigenvalues / unit, c / unit
     c[(eigenvalues <= 1e-13 * eigenvalues[-1]) & (np.abs(c) <= 1e-13 * norm(c))] = 0.0  # rounding
     if not (np.isfinite(c).all() and c.any()):
         return None
@@ -89,9 +94,9 @@ def _in_ellipsoid(G: np.ndarray, b: np.ndarray, halves: np.ndarray) -> np.ndarra
     for _ in range(100):
         size = math.sqrt(float(np.sum(weight / (eigenvalues + mu) ** 2)))
         change = (size - 1) * size**2 / float(np.sum(weight / (eigenvalues + mu) ** 3))
-        mu += change
         if not change > 1e-16 * mu:
             break
+        mu += change
     return np.asarray(halves * (V @ (c / (eigenvalues + mu))))
 
 
@@ -152,33 +157,6 @@ def _pieces(gamma: ConstraintSet | None) -> list[Callable[[np.ndarray], np.ndarr
 
     groups = zip(gamma.sets, gamma._members, strict=True)
     return [partial(within, s, index) for s, index in groups if s is not None and index.size]
-
-
-def _by_cuts(
-    G: np.ndarray, b: np.ndarray, projections: list[Callable[[np.ndarray], np.ndarray]], deadline: float
-) -> np.ndarray | None:
-    """argmin uᵀGu - 2bᵀu over several sets, from outside: over half-spaces that contain them, more and more of them.
-
-    The projection p of u onto one of the sets gives the half-space (u - p)ᵀ(x - p) <= 0. Where rounding ends this early,
-    the last point is still the answer if it is next to all sets.
-    """
-    units = 1 / np.sqrt(np.maximum(np.diagonal(G), 1e-300))
-    G, b = units[:, None] * G * units + 1e-14 * np.eye(b.size), units * b
-    A, h = np.empty((0, b.size)), np.empty(0)
-    near: np.ndarray | None = None
-    for _ in range(20 + 20 * b.size):
-        u = minimise_over_polytope(G, b, A, h)
-        if u is None or time.perf_counter() > deadline:
-            break
-        point: np.ndarray = units * u
-        cuts = [(p, p - point) for p in (project(point) for project in projections)]
-        near = point if all(norm(way) <= 1e-9 * norm(p) for p, way in cuts) else None
-        cuts = [(p, way) for p, way in cuts if norm(way) > 1e-12 * norm(p)]
-        if not cuts:
-            break
-        A = np.vstack([A, *(units * way / norm(units * way) for p, way in cuts)])
-        h = np.append(h, [way @ p / norm(units * way) for p, way in cuts])
-    return near
 
 
 def _non_negative(G: np.ndarray, b: np.ndarray) -> np.ndarray | None:
@@ -249,34 +227,33 @@ def _fista(
 
 
 def solve(G: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, bool]:
-    """G⁻¹b for a positive semidefinite G, and whether it is accurate.
+    """G⁻¹b for a positive semidefinite G, and whether its columns are far enough from depending on each other.
 
-    It is not where columns nearly depend on each other. Then the better of two: the shortest solution without the
-    directions that are rounding alone, and, if there is a Cholesky factor, the solution with residuals in longer
-    precision.
+    Where they depend on each other up to rounding, the shortest solution.
     """
     diagonal = np.diagonal(G)
-    candidates = []
     try:
-        factor = np.linalg.cholesky(G)
         # a pivot is what the earlier columns leave of a diagonal entry
-        pivots = np.diagonal(factor) ** 2
-        if (pivots > 1e-6 * diagonal).all():
-            return np.linalg.solve(G, b), True  # importing SciPy's triangular solver would cost the first call more
-        if (pivots > 1e-15 * diagonal).all():
-            candidates.append(_refined(G, b, np.linalg.solve(G, b)))
+        pivots = np.diagonal(np.linalg.cholesky(G)) ** 2
+        if (pivots > 1e-13 * diagonal).all():
+            # importing SciPy's triangular solver would cost the first call more
+            return np.linalg.solve(G, b), bool((pivots > 1e-6 * diagonal).all())
     except np.linalg.LinAlgError:
         pass
     scales = 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
-    candidates.append(scales * np.linalg.lstsq(scales[:, None] * G * scales, scales * b, rcond=1e-12)[0])
+    return scales * np.linalg.lstsq(scales[:, None] * G * scales, scales * b, rcond=1e-12)[0], False
+
+
+def refined(G: np.ndarray, b: np.ndarray, u: np.ndarray) -> np.ndarray:
+    """The better of u and a solution of Gu = b with residuals in longer precision, where G allows one."""
     exact, target = G.astype(np.longdouble), b.astype(np.longdouble)
-    # a gain within rounding is none, and the shortest solution is last
-    return min(reversed(candidates), key=lambda u: float(u @ (exact @ u - 2 * target))), False
-
-
-def _refined(G: np.ndarray, b: np.ndarray, u: np.ndarray) -> np.ndarray:
-    """A solution of Gu = b after iterative refinement."""
-    exact, long = G.astype(np.longdouble), u.astype(np.longdouble)
-    for _ in range(3):
-        long = long + np.linalg.solve(G, (b - exact @ long).astype(float))
-    return long.astype(float)
+    try:
+        if (np.diagonal(np.linalg.cholesky(G)) ** 2 <= 1e-15 * np.diagonal(G)).any():
+            return u
+        long = np.linalg.solve(G, b).astype(np.longdouble)
+        for _ in range(3):
+            long = long + np.linalg.solve(G, (target - exact @ long).astype(float))
+    except np.linalg.LinAlgError:
+        return u
+    candidates = (u, long.astype(float))  # a gain within rounding is none
+    return min(candidates, key=lambda v: float(v @ (exact @ v - 2 * target)))

@@ -44,10 +44,10 @@ def _contenders(worth: np.ndarray, diagonal: np.ndarray, q: np.ndarray, loss: fl
 
 
 def _inverse(G: np.ndarray) -> np.ndarray:
-    """G⁻¹, or (G + 1e-13 diag G)⁻¹ where columns depend on each other.
+    """G⁻¹, or that of G with next to nothing, 1e-13, more on its diagonal where columns depend on each other.
 
-    1/H_ii is what the other columns leave of column i: with that little damping it is nearly nothing for a column that
-    is a copy or a combination of others, as it must be, for such a column costs nothing to drop.
+    1/H_ii is what the other columns leave of column i: that little for one that is a copy or a combination of others,
+    as it must be, for such a column costs nothing to drop. NaN where G is not finite.
     """
     diagonal = np.maximum(np.diagonal(G), 1e-300)
     try:
@@ -56,9 +56,11 @@ def _inverse(G: np.ndarray) -> np.ndarray:
     except np.linalg.LinAlgError:
         pass
     size = np.sqrt(diagonal)
-    return np.linalg.pinv(G / size / size[:, None] + 1e-13 * np.eye(len(G)), rcond=0.0, hermitian=True) / np.outer(
-        size, size
-    )
+    damped = G / size / size[:, None] + max(1e-13, 10 * np.finfo(float).eps * len(G)) * np.eye(len(G))
+    try:
+        return np.asarray(np.linalg.inv(damped) / size / size[:, None])
+    except np.linalg.LinAlgError:
+        return np.full(G.shape, np.nan)
 
 
 @dataclass
@@ -155,6 +157,7 @@ class SwapSearch:
     def _refit(self, support: np.ndarray, start: Point) -> Point:
         return refit(self.risk, self.gamma, support, start.w, self.units, self.deadline)
 
+    @np.errstate(over="ignore", invalid="ignore")
     def best_of_all(self, point: Point) -> Point:
         """The best point on any k coordinates, each tried by a refit: where there are but few such supports."""
         others = np.setdiff1d(np.arange(self.risk.n_features), self.keep)
@@ -164,7 +167,8 @@ class SwapSearch:
             if self.cut:
                 break
             with suppress(EmptySlice):
-                candidate = self._refit(np.union1d(self.keep, chosen).astype(np.intp), best)
+                support = np.union1d(self.keep, chosen).astype(np.intp)
+                candidate = refit(self.risk, self.gamma, support, None, self.units, self.deadline)
                 best = candidate if candidate.value < best.value else best
         return best
 

@@ -217,6 +217,8 @@ def _first_curvature(point: Point, gradient: Array, project: Projector, metric: 
     if support is not None and point.support is not None:
         near = index_like(np.union1d(to_host(support), to_host(point.support)), direction)
     h = 1e-3 * (norm(point.w) / norm(direction) or abs(point.value) / slope or 1.0)
+    if not 0 < h * h * slope < math.inf:  # of data so large or small that squares of them leave the numbers
+        return 1.0
     there = point.risk.at(point.w - h * direction, near)
     if not h * slope > 0:
         return 1.0

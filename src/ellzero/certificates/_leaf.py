@@ -12,8 +12,8 @@ If R is curved by at least m in the metric D as long as ||D(w - x)|| <= ρ, then
 for all members w: within ρ because -et + ½mt² >= -e²/(2m); and beyond it because R is convex: at the distance ρ on the
 way from x to w, a share s of it, R has grown by at least -s(et + e₀) + ½mρ², so at w by at least that divided by s =
 ρ/t, which is -e₀ + t(½mρ - e). Where R is flat but members are at most `extent` away from x, R(w) >= R(x) - e₀ -
-e·extent in the Euclidean metric. In an interval of its own, a coordinate that a multiplier holds at its end does not leave it for
-free: n_j|w_j - x_j|/η has been dropped from above, and is worth a curvature of 2n_j D_j/(ηρ) within ρ.
+e·extent in the Euclidean metric. In an interval of its own, a coordinate that a multiplier holds at its end does not
+leave it for free: n_j|w_j - x_j|/η has been dropped from above, and is worth a curvature of 2n_j D_j/(ηρ) within ρ.
 
 All this holds for any p and n with <n, w - p> <= slack + spread·||w - p||, which is what sets answer (`supporting`):
 the slack goes into e₀, the spread into e. So an inexact projection costs sharpness, not validity.
@@ -22,6 +22,7 @@ the slack goes into e₀, the spread into e. So an inexact projection costs shar
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -58,7 +59,7 @@ class Slice:
     separable: bool = False
 
 
-def bound_on_support(here: Measured, x: np.ndarray, part: Slice, enough: float) -> float:
+def bound_on_support(here: Measured, x: np.ndarray, part: Slice, enough: float, deadline: float = math.inf) -> float:
     """A number that R does not go below on the slice.
 
     Parameters
@@ -70,6 +71,8 @@ def bound_on_support(here: Measured, x: np.ndarray, part: Slice, enough: float) 
     part : Slice
     enough : float
         This far below R(x) is near enough: look no further.
+    deadline : float
+        The reading of `time.perf_counter` after which no further projection is made.
     """
     best, base = -math.inf, here.value - here.error
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -78,7 +81,7 @@ def bound_on_support(here: Measured, x: np.ndarray, part: Slice, enough: float) 
             loss = min(_flat_loss(here, r, part.extent), bowl.loss(r))
             if not math.isnan(loss):
                 best = max(best, base - r.offset - loss)
-            if here.value - best <= enough:
+            if here.value - best <= enough or time.perf_counter() > deadline:
                 break
     return best
 

@@ -291,7 +291,7 @@ class Root:
 
         separable = type(gamma) in (Box, LinfBall, NonNegative)
         part = Slice(lambda v: gamma.supporting(v, where), extent, across, separable)
-        return bound_on_support(here, x, part, enough=0.1 * self.allowance(None, here.value))
+        return bound_on_support(here, x, part, 0.1 * self.allowance(None, here.value), self.deadline)
 
     def _decide(self, search: Search, value: float) -> tuple[np.ndarray, np.ndarray]:
         """Coordinates that are in, or out of, every support whose R is at most `value`, by the root's bound."""

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import math
+import time
+from collections.abc import Callable, Sequence
+
 import numpy as np
+
+from .._arrays import norm
 
 
 def minimise_over_polytope(G: np.ndarray, b: np.ndarray, A: np.ndarray, h: np.ndarray) -> np.ndarray | None:
@@ -34,3 +40,32 @@ def minimise_over_polytope(G: np.ndarray, b: np.ndarray, A: np.ndarray, h: np.nd
         return None
     lack = (h - A @ u) / size
     return u if np.isfinite(u).all() and lack.max() <= 1e-9 * far else None
+
+
+def minimise_by_cuts(
+    G: np.ndarray, b: np.ndarray, projections: Sequence[Callable[[np.ndarray], np.ndarray]], deadline: float = math.inf
+) -> tuple[np.ndarray | None, np.ndarray, np.ndarray]:
+    """argmin uᵀGu - 2bᵀu over several sets, from outside: over half-spaces that contain them, more and more of them.
+
+    The projection p of u onto one of the sets gives the half-space (p - u)ᵀ(x - p) >= 0. Where rounding ends this
+    early, the last point is still the answer if it is next to all sets; otherwise there is none. Also returns the
+    normals of the half-spaces, and which set each belongs to.
+    """
+    units = 1 / np.sqrt(np.maximum(np.diagonal(G), 1e-300))
+    G, b = units[:, None] * G * units + 1e-14 * np.eye(b.size), units * b
+    A, h, owner = np.empty((0, b.size)), np.empty(0), np.empty(0, np.intp)
+    near: np.ndarray | None = None
+    for _ in range(20 + 20 * b.size):
+        u = minimise_over_polytope(G, b, A, h)
+        if u is None or time.perf_counter() > deadline:
+            break
+        point: np.ndarray = units * u
+        cuts = [(i, p, p - point) for i, p in enumerate(project(point) for project in projections)]
+        near = point if all(norm(way) <= 1e-9 * norm(p) for _, p, way in cuts) else None
+        cuts = [(i, p, way) for i, p, way in cuts if norm(way) > 1e-12 * norm(p)]
+        if not cuts:
+            break
+        A = np.vstack([A, *(units * way / norm(units * way) for _, _, way in cuts)])
+        h = np.append(h, [way @ p / norm(units * way) for _, p, way in cuts])
+        owner = np.append(owner, [i for i, _, _ in cuts])
+    return near, A / units, owner

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import warnings
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
 from .._arrays import Array, like, norm
 from .._validation import check_count, check_positive
+from ._quadratic import minimise_by_cuts
 from .base import ConstraintSet, EmptySlice, Support, on_host
 
 _DOUBT = 100  # rounds after which it is asked whether there is a member at all
+_PATIENCE = 60  # rounds of Dykstra's projections before something else is tried
+_LARGEST = 100  # coordinates for which it is
 _PROGRAMME = 1e-9  # the relative error that the quadratic programmes may leave
+
+
+_Steps = list[tuple[np.ndarray, np.ndarray]]  # what was projected last onto each set, and where to
 
 
 class Intersection(ConstraintSet):
@@ -91,7 +97,7 @@ class Intersection(ConstraintSet):
 
         w, left = project_exactly(self, values.astype(float), index), 0.0
         if w is None:
-            w, left, _ = self._dykstra(values.astype(float), index)
+            w, left, _ = self._nearest(values.astype(float), index)
         w = (self._shrink if self.closed_under_zeroing else self._alternate)(w, index)
         if left > self.tol:
             warnings.warn(
@@ -116,7 +122,7 @@ class Intersection(ConstraintSet):
             p = self.project(v, support)
             off, n = max(self.accuracy, _PROGRAMME) * norm(v), v - p
             return Support(p, n, off * (norm(n) + 3 * off), off)
-        p, _, steps = self._dykstra(v, support)
+        p, _, steps = self._nearest(v, support)
         slack = spread = 0.0
         for s, (shifted, projected) in zip(self.sets, steps, strict=True):
             n, off = shifted - projected, s.accuracy * norm(shifted)
@@ -138,14 +144,40 @@ class Intersection(ConstraintSet):
 
     violation.__doc__ = ConstraintSet.violation.__doc__
 
-    def _dykstra(
-        self, v: np.ndarray, index: np.ndarray
-    ) -> tuple[np.ndarray, float, list[tuple[np.ndarray, np.ndarray]]]:
-        """The projection, how much the last round still moved, and the last projection onto each set."""
+    def _nearest(self, v: np.ndarray, index: np.ndarray) -> tuple[np.ndarray, float, _Steps]:
+        """The projection, how much the last round still moved, and the last projection onto each set.
+
+        Where Dykstra's projections take long, cutting planes are tried before they go on.
+        """
+        found = self._dykstra(v, index, min(_PATIENCE, self.max_iter))
+        if found[1] > self.tol and self.max_iter > _PATIENCE:
+            found = self._by_cuts(v, index) or self._dykstra(v, index, self.max_iter)
+        return found
+
+    def _by_cuts(self, v: np.ndarray, index: np.ndarray) -> tuple[np.ndarray, float, _Steps] | None:
+        from scipy.optimize import nnls
+
+        if not 0 < v.size <= _LARGEST:
+            return None
+        size = norm(v)
+        projections = [partial(_scaled_projection, s, index, size) for s in self.sets]
+        p, normals, owner = minimise_by_cuts(np.eye(v.size), v / size, projections)
+        if p is None:
+            return None
+        p = size * p
+        try:  # v - p as a sum of normals
+            multipliers = nnls(-normals.T, v - p, maxiter=50 * len(normals) + 50)[0] if len(normals) else np.empty(0)
+        except RuntimeError:
+            return None
+        parts = [-(multipliers[owner == i] @ normals[owner == i]) for i in range(len(self.sets))]
+        return p, 0.0, [(p + n, s.project(p + n, index)) for s, n in zip(self.sets, parts, strict=True)]
+
+    def _dykstra(self, v: np.ndarray, index: np.ndarray, max_iter: int) -> tuple[np.ndarray, float, _Steps]:
+        """Dykstra's alternating projections, so many rounds at the most."""
         steps = [(v, v) for _ in self.sets]
         w, corrections = v, [np.zeros_like(v) for _ in self.sets]
         scale, moved = max(norm(v), 1e-300), 0.0
-        for turn in range(self.max_iter):
+        for turn in range(max_iter):
             if turn == _DOUBT and not self.closed_under_zeroing:
                 self.require_member(index)  # without a member the corrections grow for ever
             moved = 0.0
@@ -203,3 +235,7 @@ class Intersection(ConstraintSet):
 def _is_inside(s: ConstraintSet, w: np.ndarray, index: np.ndarray, tol: float = 4.5e-16) -> bool:
     """Whether the projection onto the slice leaves w where it is, up to rounding."""
     return norm(w - s.project(w, index)) <= tol * norm(w)
+
+
+def _scaled_projection(s: ConstraintSet, index: np.ndarray, size: float, u: np.ndarray) -> np.ndarray:
+    return np.asarray(s.project(size * u, index)) / size
