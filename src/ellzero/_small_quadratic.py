@@ -50,6 +50,8 @@ def minimise_quadratic(
     if shape is not None:
         start = start if is_member(shape, start) else project(start)
         found = free if is_member(shape, free) else minimise_on_polyhedron(G, b, shape, start)
+        if found is None:  # degenerate: what depends on each other is told apart by a hair
+            found = minimise_on_polyhedron(G + 1e-11 * np.diag(np.diagonal(G)), b, shape, start)
     elif (projections := _pieces(part)) is not None:  # the projection onto all of them takes longest
         found = minimise_by_cuts(G, b, projections, deadline)[0]
     elif norm((inside := project(free)) - free) <= 1e-14 * norm(free):
