@@ -50,10 +50,10 @@ class Intersection(ConstraintSet):
         self.tol, self.max_iter = check_positive(tol, "tol"), check_count(max_iter, "max_iter")
         self.n_features = sizes.pop() if sizes else None
 
-    def require_features(self, d: int) -> None:
+    def require_features(self, d: int, of: str = "w") -> None:
         """Raise ValueError unless every set can be one of vectors with d coordinates."""
         for s in self.sets:
-            s.require_features(d)
+            s.require_features(d, of)
 
     @cached_property
     def closed_under_zeroing(self) -> bool:  # type: ignore[override]
