@@ -11,15 +11,15 @@ from .._arrays import Array, like, norm
 from .._validation import check_count, check_positive
 from .base import ConstraintSet, EmptySlice, on_host
 
-_DOUBT = 100  # rounds after which it is asked whether there is a member at all
+_AT_FIRST = 30  # rounds, after which something else is tried
 
 
 class Intersection(ConstraintSet):
     """argmin ||w - v|| over w in Γ_1 ∩ ... ∩ Γ_m.
 
-    Polyhedra and at most one ellipsoid are a small quadratic programme on up to 100 coordinates; everything else goes
-    by Dykstra's alternating projections. The result ends exactly inside: scaled towards zero where all sets contain
-    it, otherwise by alternating projections until the violation is at the level of rounding.
+    By Dykstra's alternating projections; where a few rounds are not enough, polyhedra and at most one ellipsoid are a
+    small quadratic programme, on up to 100 coordinates. The result ends exactly inside: scaled towards zero where all
+    sets contain it, otherwise by alternating projections until the violation is at the level of rounding.
 
     Parameters
     ----------
@@ -70,6 +70,10 @@ class Intersection(ConstraintSet):
         """Coordinates that are nonzero in all members of one of the sets."""
         return np.unique(np.concatenate([s.forced for s in self.sets]))
 
+    def forced_among(self, n_features: int) -> np.ndarray:
+        """Coordinates that are nonzero in every member with this many coordinates."""
+        return np.unique(np.concatenate([s.forced_among(n_features) for s in self.sets]))
+
     @cached_property
     def accuracy(self) -> float:  # type: ignore[override]
         """That at which the projections stop, or the worst of the sets."""
@@ -86,11 +90,9 @@ class Intersection(ConstraintSet):
     def project(self, v: Array, support: Array | None = None) -> Array:
         values, index = on_host(v, support)
         self.require_slice(index)
-        from ._exact import project_exactly
-
-        w, left = project_exactly(self, values.astype(float), index), 0.0
-        if w is None:
-            w, left = self._dykstra(values.astype(float), index)
+        w, left = self._dykstra(values.astype(float), index, min(_AT_FIRST, self.max_iter))
+        if left > self.tol:
+            w, left = self._patiently(values.astype(float), index)
         w = (self._shrink if self.closed_under_zeroing else self._alternate)(w, index)
         if left > self.tol:
             warnings.warn(
@@ -116,13 +118,22 @@ class Intersection(ConstraintSet):
 
     violation.__doc__ = ConstraintSet.violation.__doc__
 
-    def _dykstra(self, v: np.ndarray, index: np.ndarray) -> tuple[np.ndarray, float]:
+    def _patiently(self, v: np.ndarray, index: np.ndarray) -> tuple[np.ndarray, float]:
+        """What a few rounds do not settle: exactly where that is possible, otherwise by many rounds."""
+        from ._exact import project_exactly
+
+        w = project_exactly(self, v, index)
+        if w is not None:
+            return w, 0.0
+        if not self.closed_under_zeroing:
+            self.require_member(index)  # without one the corrections would grow for ever
+        return self._dykstra(v, index, self.max_iter)
+
+    def _dykstra(self, v: np.ndarray, index: np.ndarray, rounds: int) -> tuple[np.ndarray, float]:
         """The projection, and how much the last round still moved."""
         w, corrections = v, [np.zeros_like(v) for _ in self.sets]
         scale, moved = max(norm(v), 1e-300), 0.0
-        for turn in range(self.max_iter):
-            if turn == _DOUBT and not self.closed_under_zeroing:
-                self.require_member(index)  # without a member the corrections grow for ever
+        for _ in range(rounds):
             moved = 0.0
             for i, s in enumerate(self.sets):
                 shifted = w + corrections[i]
