@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import csv
 import datetime
 import gzip
 import re
@@ -153,6 +154,7 @@ def run(*arguments):
 
 
 def test_files_are_damaged_in_their_own_ways(tmp_path):
+    csv.field_size_limit(131_072)  # pandas, say, may have raised it
     table = b"a,b\n" + b"1,2\n" * 500
     files = {
         "cut.csv.gz": gzip.compress(table)[:-12],
@@ -176,6 +178,10 @@ def test_files_are_damaged_in_their_own_ways(tmp_path):
     code, screen = run("fit", tmp_path / "cut.csv.gz", "--target", "a", "--k", 1)
     assert code == 3
     assert "cut off or damaged" in screen
+    csv.field_size_limit(10**9)
+    with pytest.raises(ValueError, match=r"long\.csv, line 2, column 'b': '9{40}\.\.\.' is not finite"):
+        ez.datasets.read_table(tmp_path / "long.csv", "a")
+    csv.field_size_limit(131_072)
 
 
 def test_as_many_columns_as_there_are(tmp_path):

@@ -317,6 +317,8 @@ class TestCounting:
 class TestPromise:
     def test_a_broken_set_is_not_returned_as_if_it_held(self, problem):
         class Broken(S.L1Ball):
+            closed_under_zeroing, violation = True, S.L1Ball.violation
+
             def project(self, v, support=None):
                 return 1.01 * super().project(v, support)
 

@@ -338,7 +338,7 @@ def _opened(path: PathLike) -> Iterator[IO[str]]:
 
 
 def _damaged(path: PathLike, error: Exception) -> ValueError:
-    return ValueError(f"{path}: the compressed file is cut off or damaged ({error}); fetch or compress it again")
+    return ValueError(f"{path}: not readable, cut off or damaged when it was compressed ({error}); fetch it again")
 
 
 def _numbers(path: PathLike, line: int, names: Sequence[str], cells: Sequence[str]) -> np.ndarray:
@@ -358,10 +358,14 @@ def _number(path: PathLike, line: int, name: str, cell: str) -> float:
     try:
         number = float(cell)
     except ValueError:
-        raise _error(path, line, name, f"{cell!r} is not a number; write it like 1234.5") from None
+        raise _error(path, line, name, f"{_start(cell)!r} is not a number; write it like 1234.5") from None
     if not math.isfinite(number):
-        raise _error(path, line, name, f"{cell!r} is not finite; drop the row or the column")
+        raise _error(path, line, name, f"{_start(cell)!r} is not finite; drop the row or the column")
     return number
+
+
+def _start(cell: str, most: int = 40) -> str:
+    return cell if len(cell) <= most else cell[:most] + "..."
 
 
 def _column(path: PathLike, header: list[str], name: str) -> int:

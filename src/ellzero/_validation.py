@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ._arrays import Array, namespace, to_host
+from ._arrays import Array, is_array, namespace, to_host
 
 
 class NotFinite(ValueError):
@@ -100,20 +100,25 @@ def check_indices(indices: Iterable[int] | None, n_features: int, name: str) -> 
 
 def as_numbers(values: Any, name: str) -> np.ndarray:
     """An array of real numbers on the host, of any shape: no text, objects, dates, complex numbers, nothing masked."""
+    array = as_array(values, name)
+    if array.dtype.kind not in "fiub":
+        raise TypeError(f"{name} must be numbers, got an array of dtype {array.dtype}")
+    return array
+
+
+def as_array(values: Any, name: str) -> np.ndarray:
+    """An array on the host, of any shape and kind, in which nothing is masked."""
     if is_masked(values):
         raise ValueError(
             f"{name} has masked entries, and what lies under a mask is not to be used: fill them "
             f"({name}.filled(...)), or drop their rows"
         )
     try:
-        array = to_host(values) if hasattr(values, "detach") else np.asarray(values)
+        return np.asarray(to_host(values) if is_array(values) else values)
     except ValueError as error:
         raise ValueError(
             f"{name} must be an array of numbers; its rows have different lengths, or it is nested unevenly ({error})"
         ) from None
-    if array.dtype.kind not in "fiub":
-        raise TypeError(f"{name} must be real numbers, got an array of dtype {array.dtype}")
-    return array
 
 
 def is_masked(values: Any) -> bool:

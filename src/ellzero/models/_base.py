@@ -17,7 +17,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from .._arrays import to_host
-from .._validation import is_masked
+from .._validation import as_array, is_masked
 from ..methods import Method
 from ..result import Result, Status
 from ..risks._linear import LinearModel
@@ -58,7 +58,7 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
     def _read(self, X: Any, y: Any, sample_weight: Any, *, reset: bool = True) -> tuple[Any, Any, Any]:
         for name, given in (("X", X), ("y", y), ("sample_weight", sample_weight)):
             if is_masked(given):
-                raise ValueError(f"{name} has masked entries: fill them ({name}.filled(...)), or drop their rows")
+                as_array(given, name)  # says what to do
             if getattr(getattr(given, "dtype", None), "kind", None) in ("m", "M"):
                 raise TypeError(f"{name} must be numbers, got dtype {given.dtype}; encode or drop dates first")
         numeric = "regressor" in self.__sklearn_tags__().estimator_type

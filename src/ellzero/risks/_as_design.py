@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._arrays import Array, is_array, namespace, to_host
-from .._validation import as_numbers
+from .._validation import as_array
 from ._design import ConvertedMap, Dense, Design, Operator, Sparse, row_blocks
 
 
@@ -20,7 +20,7 @@ def as_design(X: Any, name: str = "X") -> Design:
     sparse = _is_sparse(X)
     is_operator = not sparse and hasattr(X, "matvec")
     if isinstance(X, np.ma.MaskedArray) or not (sparse or is_operator or is_array(X)):
-        X = as_numbers(X, name)
+        X = as_array(X, name)
     shape = tuple(X.shape)
     if len(shape) != 2:
         remedy = f"; use {name}.reshape(-1, 1) for a single feature" if len(shape) == 1 else ""

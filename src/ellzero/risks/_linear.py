@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import Array, finfo_eps, is_array, namespace, to_host
+from .._arrays import Array, finfo_eps, namespace, to_host
 from .._directions import Directions
-from .._validation import check_finite, check_indices, check_nonnegative, check_vector, is_masked
+from .._validation import as_array, check_finite, check_indices, check_nonnegative, check_vector
 from ._accuracy import Measured, measure
 from ._as_design import as_design
 from ._curvature import LinearCurvature
@@ -276,12 +276,7 @@ class LinearModel(Risk):
 
 def _one_per_row(values: Any, n: int, name: str) -> np.ndarray:
     """A vector with an entry for each row of X, on the host."""
-    if is_masked(values):
-        raise ValueError(f"{name} has masked entries: fill them ({name}.filled(...)), or drop their rows")
-    try:
-        vector = to_host(values) if is_array(values) else np.asarray(values)
-    except ValueError as error:
-        raise ValueError(f"{name} must have one entry for each row of X ({error})") from None
+    vector = as_array(values, name)
     if vector.ndim != 1:
         raise ValueError(
             f"{name} must be one-dimensional, got shape {vector.shape}; use {name}.ravel() if that is meant"

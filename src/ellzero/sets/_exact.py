@@ -55,7 +55,11 @@ def project_exactly(gamma: Intersection, v: np.ndarray, index: np.ndarray) -> np
         w = _inside(w, lambda multiplier: nearest(multiplier * c * c), c, radius)
         if w is not None and norm(c * w) > radius * (1 + 1e-9):
             raise EmptySlice(_refusal(gamma, index))
-    return w
+    if w is None:
+        return None
+    # on a bound of 0 an entry is 0, not almost
+    tiny = (np.abs(w) <= 1e-13 * np.abs(w).max()) & (shape.lower <= 0) & (shape.upper >= 0)
+    return np.where(tiny, 0.0, w)
 
 
 def _parts(gamma: Intersection, index: np.ndarray) -> tuple[Polyhedron, tuple[np.ndarray, float] | None] | None:

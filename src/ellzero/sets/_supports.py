@@ -34,8 +34,10 @@ def choose_support(gamma: ConstraintSet, v: np.ndarray, k: int, keep: np.ndarray
     score = np.where(np.where(v > 0, positive, negative), np.abs(v), 0.0).astype(float)
     forced = gamma.forced_among(d)
     keep = np.union1d(keep, forced).astype(np.intp)
-    largest: np.ndarray = best_entries(score, max(k, keep.size), keep)
-    if keep.size >= k or has_member(gamma, largest, d):
+    if keep.size > k:
+        raise EmptySlice(f"{gamma!r} has no member with at most {k} nonzeros: {forced.size} bounds exclude 0; raise k")
+    largest: np.ndarray = best_entries(score, k, keep)
+    if keep.size == k or has_member(gamma, largest, d):
         return largest
     found = _Programme(gamma, score, k, keep).solve()
     return largest if found is None else found

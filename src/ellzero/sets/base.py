@@ -189,15 +189,15 @@ class ConstraintSet(ABC):
         """Coordinates that are nonzero in every member with this many coordinates."""
         return self.forced
 
-    def require_features(self, d: int) -> None:
+    def require_features(self, d: int, of: str = "w") -> None:
         """Raise ValueError unless the set can be one of vectors with d coordinates."""
         if self.n_features not in (None, d):
-            raise ValueError(f"the constraint {self!r} is made for {self.n_features} coordinates, w has {d}")
+            raise ValueError(f"the constraint {self!r} is made for {self.n_features} coordinates, {of} has {d}")
 
     def _demands(self, z: Array, k: int, mu: float, keep: Any) -> tuple[int, float, np.ndarray]:
         """The arguments of `sparse_maximum`, checked, with the forced coordinates among those to keep."""
         d = require_finite(z).shape[0]
-        self.require_features(d)
+        self.require_features(d, "z")
         k, mu, kept = check_k(k, d), check_nonnegative(mu, "mu"), check_indices(keep, d, "keep")
         if kept.size > k:
             raise ValueError(f"keep names {kept.size} coordinates, more than k={k}; they count in k, so raise k")

@@ -12,11 +12,9 @@ from .._validation import check_count, check_positive
 from ._quadratic import minimise_by_cuts
 from .base import ConstraintSet, EmptySlice, Support, on_host
 
-_DOUBT = 100  # rounds after which it is asked whether there is a member at all
-_PATIENCE = 60  # rounds of Dykstra's projections before something else is tried
-_LARGEST = 100  # coordinates for which it is
+_AT_FIRST = 30  # rounds, after which something else is tried
+_LARGEST = 100  # coordinates for which cutting planes are
 _PROGRAMME = 1e-9  # the relative error that the quadratic programmes may leave
-
 
 _Steps = list[tuple[np.ndarray, np.ndarray]]  # what was projected last onto each set, and where to
 
@@ -24,9 +22,9 @@ _Steps = list[tuple[np.ndarray, np.ndarray]]  # what was projected last onto eac
 class Intersection(ConstraintSet):
     """argmin ||w - v|| over w in Γ_1 ∩ ... ∩ Γ_m.
 
-    Polyhedra and at most one ellipsoid are a small quadratic programme on up to 100 coordinates; everything else goes
-    by Dykstra's alternating projections. The result ends exactly inside: scaled towards zero where all sets contain
-    it, otherwise by alternating projections until the violation is at the level of rounding.
+    By Dykstra's alternating projections; where a few rounds are not enough, polyhedra and at most one ellipsoid are a
+    small quadratic programme, on up to 100 coordinates. The result ends exactly inside: scaled towards zero where all
+    sets contain it, otherwise by alternating projections until the violation is at the level of rounding.
 
     Parameters
     ----------
@@ -57,10 +55,10 @@ class Intersection(ConstraintSet):
         self.tol, self.max_iter = check_positive(tol, "tol"), check_count(max_iter, "max_iter")
         self.n_features = sizes.pop() if sizes else None
 
-    def require_features(self, d: int) -> None:
+    def require_features(self, d: int, of: str = "w") -> None:
         """Raise ValueError unless every set can be one of vectors with d coordinates."""
         for s in self.sets:
-            s.require_features(d)
+            s.require_features(d, of)
 
     @cached_property
     def closed_under_zeroing(self) -> bool:  # type: ignore[override]
@@ -76,6 +74,10 @@ class Intersection(ConstraintSet):
     def forced(self) -> np.ndarray:  # type: ignore[override]
         """Coordinates that are nonzero in all members of one of the sets."""
         return np.unique(np.concatenate([s.forced for s in self.sets]))
+
+    def forced_among(self, n_features: int) -> np.ndarray:
+        """Coordinates that are nonzero in every member with this many coordinates."""
+        return np.unique(np.concatenate([s.forced_among(n_features) for s in self.sets]))
 
     @cached_property
     def accuracy(self) -> float:  # type: ignore[override]
@@ -93,11 +95,7 @@ class Intersection(ConstraintSet):
     def project(self, v: Array, support: Array | None = None) -> Array:
         values, index = on_host(v, support)
         self.require_slice(index)
-        from ._exact import project_exactly
-
-        w, left = project_exactly(self, values.astype(float), index), 0.0
-        if w is None:
-            w, left, _ = self._nearest(values.astype(float), index)
+        w, left, _ = self._nearest(values.astype(float), index)
         w = (self._shrink if self.closed_under_zeroing else self._alternate)(w, index)
         if left > self.tol:
             warnings.warn(
@@ -116,13 +114,10 @@ class Intersection(ConstraintSet):
         They write v = p + Σn_i with n_i normal to Γ_i at p_i, so <Σn_i, w - p> <= Σ<n_i, p_i - p> for every member w.
         """
         self.require_slice(support)
-        from ._exact import project_exactly
-
-        if project_exactly(self, v, support) is not None:
-            p = self.project(v, support)
+        p, _, steps = self._nearest(v, support)
+        if steps is None:
             off, n = max(self.accuracy, _PROGRAMME) * norm(v), v - p
             return Support(p, n, off * (norm(n) + 3 * off), off)
-        p, _, steps = self._nearest(v, support)
         slack = spread = 0.0
         for s, (shifted, projected) in zip(self.sets, steps, strict=True):
             n, off = shifted - projected, s.accuracy * norm(shifted)
@@ -144,15 +139,23 @@ class Intersection(ConstraintSet):
 
     violation.__doc__ = ConstraintSet.violation.__doc__
 
-    def _nearest(self, v: np.ndarray, index: np.ndarray) -> tuple[np.ndarray, float, _Steps]:
-        """The projection, how much the last round still moved, and the last projection onto each set.
+    def _nearest(self, v: np.ndarray, index: np.ndarray) -> tuple[np.ndarray, float, _Steps | None]:
+        """The projection, how much the last round still moved, and the last projection onto each set, if there was one.
 
-        Where Dykstra's projections take long, cutting planes are tried before they go on.
+        What a few of Dykstra's rounds do not settle is done exactly where that is possible, or by cutting planes;
+        otherwise by many rounds.
         """
-        found = self._dykstra(v, index, min(_PATIENCE, self.max_iter))
-        if found[1] > self.tol and self.max_iter > _PATIENCE:
-            found = self._by_cuts(v, index) or self._dykstra(v, index, self.max_iter)
-        return found
+        found: tuple[np.ndarray, float, _Steps | None] = self._dykstra(v, index, min(_AT_FIRST, self.max_iter))
+        if found[1] <= self.tol or self.max_iter <= _AT_FIRST:
+            return found
+        from ._exact import project_exactly
+
+        w = project_exactly(self, v, index)
+        if w is not None:
+            return w, 0.0, None
+        if not self.closed_under_zeroing:
+            self.require_member(index)  # without one the corrections would grow for ever
+        return self._by_cuts(v, index) or self._dykstra(v, index, self.max_iter)
 
     def _by_cuts(self, v: np.ndarray, index: np.ndarray) -> tuple[np.ndarray, float, _Steps] | None:
         from scipy.optimize import nnls
@@ -172,14 +175,12 @@ class Intersection(ConstraintSet):
         parts = [-(multipliers[owner == i] @ normals[owner == i]) for i in range(len(self.sets))]
         return p, 0.0, [(p + n, s.project(p + n, index)) for s, n in zip(self.sets, parts, strict=True)]
 
-    def _dykstra(self, v: np.ndarray, index: np.ndarray, max_iter: int) -> tuple[np.ndarray, float, _Steps]:
-        """Dykstra's alternating projections, so many rounds at the most."""
+    def _dykstra(self, v: np.ndarray, index: np.ndarray, rounds: int) -> tuple[np.ndarray, float, _Steps]:
+        """Dykstra's alternating projections."""
         steps = [(v, v) for _ in self.sets]
         w, corrections = v, [np.zeros_like(v) for _ in self.sets]
         scale, moved = max(norm(v), 1e-300), 0.0
-        for turn in range(max_iter):
-            if turn == _DOUBT and not self.closed_under_zeroing:
-                self.require_member(index)  # without a member the corrections grow for ever
+        for _ in range(rounds):
             moved = 0.0
             for i, s in enumerate(self.sets):
                 shifted = w + corrections[i]

@@ -85,9 +85,9 @@ class GroupWise(ConstraintSet):
         name, bad = next((n, s) for n, s in zip(self.names, self.sets, strict=True) if s and not s.closed_under_zeroing)
         return f"group {name!r} carries {bad!r}: {bad.why}"
 
-    def require_features(self, d: int) -> None:
+    def require_features(self, d: int, of: str = "w") -> None:
         """Raise ValueError if a group names a coordinate that does not exist, or an inner set is another's."""
-        super().require_features(d)
+        super().require_features(d, of)
         if self.n_features is None and d < self._group.size:
             name = self.names[int(self._group[-1])]
             raise ValueError(

@@ -101,11 +101,11 @@ class Portfolio(ConstraintSet):
             part = Positions(*map(widened, vars(part).values()))
         return f(part, v)
 
-    def require_features(self, d: int) -> None:
+    def require_features(self, d: int, of: str = "w") -> None:
         """Raise ValueError unless bounds and groups can be those of d positions."""
-        super().require_features(d)
+        super().require_features(d, of)
         if self.groups is not None:
-            self.groups.require_features(d)
+            self.groups.require_features(d, of)
 
     def forced_among(self, n_features: int) -> np.ndarray:
         """Coordinates that are nonzero in every member with this many coordinates."""
