@@ -91,7 +91,7 @@ class TestHardThreshold:
             (([1.0, 2.0], True), TypeError, "k must be an integer"),
             (([[1.0], [2.0]], 1), ValueError, r"one-dimensional.*\(2, 1\)"),
             (([], 1), ValueError, "at least one entry"),
-            ((["a"], 1), TypeError, "v must be real numbers"),
+            ((["a"], 1), TypeError, "v must be numbers"),
         ],
     )
     def test_errors(self, arguments, error, message):
