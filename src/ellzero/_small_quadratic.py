@@ -247,15 +247,18 @@ def solve(G: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, bool]:
 
 
 def refined(G: np.ndarray, b: np.ndarray, u: np.ndarray) -> np.ndarray:
-    """The better of u and a solution of Gu = b with residuals in longer precision, where G allows one."""
+    """The solution of Gu = b with residuals in longer precision; if these corrections do not settle, it or u."""
     exact, target = G.astype(np.longdouble), b.astype(np.longdouble)
     try:
         if (np.diagonal(np.linalg.cholesky(G)) ** 2 <= 1e-15 * np.diagonal(G)).any():
             return u
         long = np.linalg.solve(G, b).astype(np.longdouble)
-        for _ in range(3):
-            long = long + np.linalg.solve(G, (target - exact @ long).astype(float))
+        for _ in range(5):
+            change = np.linalg.solve(G, (target - exact @ long).astype(float))
+            long = long + change
     except np.linalg.LinAlgError:
         return u
-    candidates = (u, long.astype(float))  # a gain within rounding is none
-    return min(candidates, key=lambda v: float(v @ (exact @ v - 2 * target)))
+    found = long.astype(float)
+    if norm(change) <= 1e-6 * norm(found):
+        return found
+    return min((u, found), key=lambda v: float(v @ (exact @ v - 2 * target)))

@@ -21,6 +21,7 @@ from .sets._signs import admissible_signs
 __all__ = ["SwapSearch", "Units", "refit"]
 
 _BATCH = 8  # exchanges tried in a round; places looked at where not all can be
+_SMALL = 1000  # exchanges so few that a second look at the end of a search is worth its time
 _RIVALS = 3  # newcomers tried for a place where the formula is not the truth
 _SHARE = 0.5  # of the square of a column left out, inside the span of the kept ones; more is not looked for
 _DOUBT = 0.25  # how much of the cost of a place the formula may be wrong by
@@ -84,7 +85,7 @@ class SwapSearch:
     deadline : float
         The reading of `time.perf_counter` after which no further round begins.
     thorough : bool
-        Whether a round that helps nothing ends with tries of what the formula finds a little too dear.
+        Whether, in small problems, a round that helps nothing tries what the formula finds a little too dear.
     n_products : int
         Products with the data that the exchanges took.
     cut : bool
@@ -120,6 +121,7 @@ class SwapSearch:
         if model is None or not self.risk.convex:
             return best
         self.model, spent = model if model.exact else None, model.spent
+        self.thorough = self.thorough and self.k * (self.risk.n_features - self.k) <= _SMALL
         diagonal = model.diagonal
         diagonal = np.where(diagonal > 1e-300, diagonal, 1e300)  # a column of zeros is worth nothing
         for _ in range(self.max_rounds):
