@@ -101,7 +101,9 @@ def _newton(
         if model.exact:
             if accurate:
                 return part.at(like(target, here.w))
-            return _polished(model, part.at(like(refined(G, b, target), here.w)))
+            if not isinstance(model, LinearCurvature):  # G as it was given; that of data is rounded itself
+                target = refined(G, b, target)
+            return _polished(model, part.at(like(target, here.w)))
         there = _along(part, here, target - values)
         if there is here:
             downhill = float(to_host(here.gradient) @ (target - values)) <= 0

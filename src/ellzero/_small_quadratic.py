@@ -25,6 +25,8 @@ from .sets import (
 from .sets._quadratic import minimise_by_cuts
 from .sets._slices import polyhedron, restrict
 
+_FEW = 12  # unknowns for which cutting planes are quicker than projected gradients
+
 
 def minimise_quadratic(
     G: np.ndarray,
@@ -52,7 +54,7 @@ def minimise_quadratic(
         found = free if is_member(shape, free) else minimise_on_polyhedron(G, b, shape, start)
         if found is None:  # degenerate: what depends on each other is told apart by a hair
             found = minimise_on_polyhedron(G + 1e-11 * np.diag(np.diagonal(G)), b, shape, start)
-    elif (projections := _pieces(part)) is not None:  # the projection onto all of them takes longest
+    elif b.size <= _FEW and (projections := _pieces(part)) is not None:  # the projection onto all takes longest
         found = minimise_by_cuts(G, b, projections, deadline)[0]
     elif norm((inside := project(free)) - free) <= 1e-14 * norm(free):
         return free
