@@ -101,7 +101,7 @@ def compare(other, folder, repeats):
 def measure(source, folder):
     """One run in a process of its own, with the library of `source` and the benchmarks of this tree."""
     path = os.pathsep.join([str(source), str(ROOT)])
-    command = [sys.executable, "-m", "benchmarks", "interleaved", "--one", str(folder)]
+    command = [sys.executable, "-m", "benchmarks.interleaved", "--one", str(folder)]
     done = subprocess.run(
         command,
         env={"OMP_NUM_THREADS": "1"} | os.environ | {"PYTHONPATH": path},
@@ -143,3 +143,7 @@ def solve(ez, o):
         gamma = ez.sets.GroupWise(ez.sets.L1Ball(o.cap), groups=o.groups)
     risk = ez.risks.Logistic(o.X, o.y) if o.kind == "logistic" else ez.risks.LeastSquares(o.X, o.y)
     return ez.minimize(risk, o.k, gamma)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
