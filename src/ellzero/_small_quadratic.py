@@ -23,7 +23,7 @@ from .sets import (
     NonNegative,
 )
 from .sets._quadratic import minimise_by_cuts
-from .sets._slices import polyhedron, restrict
+from .sets._slices import polyhedron, restrict, slice_of_product
 
 _FEW = 12  # unknowns for which cutting planes are quicker than projected gradients
 
@@ -47,8 +47,10 @@ def minimise_quadratic(
         return found
     if isinstance(gamma, NonNegative) and not gamma.redefined and (found := _non_negative(G, b)) is not None:
         return found
-    free, part, project = solve(G, b)[0], _slice(gamma, support), gamma.on(support)
-    shape = None if part is None else polyhedron(part, support.size)
+    free, project, part = solve(G, b)[0], gamma.on(support), None
+    shape = slice_of_product(gamma, support)
+    if shape is None and (part := _slice(gamma, support)) is not None:
+        shape = polyhedron(part, support.size)
     if shape is not None:
         start = start if is_member(shape, start) else project(start)
         found = free if is_member(shape, free) else minimise_on_polyhedron(G, b, shape, start)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -91,6 +92,27 @@ class Polyhedron:
     def restrict(self, index: np.ndarray) -> Polyhedron:
         """The same for these coordinates, the others zero."""
         return Polyhedron(self.lower[index], self.upper[index], self.A[:, index], self.h, self.equal)
+
+
+_WHOLE: WeakKeyDictionary[ConstraintSet, Polyhedron | None] = WeakKeyDictionary()
+_LARGEST = 2**20  # entries of the matrix of a product of sets that is kept
+
+
+def slice_of_product(gamma: ConstraintSet, support: np.ndarray) -> Polyhedron | None:
+    """The slice of a product of polyhedra, cut out of the whole, which is written down once; None for other sets.
+
+    A refit asks for one slice after the other, and to describe each anew takes longer than to solve it.
+    """
+    if not isinstance(gamma, GroupWise) or gamma.n_features is None or gamma.n_features * len(gamma.sets) > _LARGEST:
+        return None
+    if gamma not in _WHOLE:
+        _WHOLE[gamma] = polyhedron(gamma, gamma.n_features)
+    whole = _WHOLE[gamma]
+    if whole is None:
+        return None
+    part = whole.restrict(support)
+    used = part.A.any(axis=1) | part.equal
+    return Polyhedron(part.lower, part.upper, part.A[used], part.h[used], part.equal[used])
 
 
 def polyhedron(gamma: ConstraintSet, d: int) -> Polyhedron | None:
