@@ -318,8 +318,9 @@ class Run:
         )
 
     def _value(self, point: Point, x: Array, final: bool) -> float:
-        if final:  # terms may cancel, and everything that is said of the answer rests on this number
-            w = to_host(x).astype(float)
+        w = to_host(x).astype(float)
+        if final and not (point.evaluated and self.asked.risk.is_settled(w, point.value)):
+            # terms may cancel, and everything that is said of the answer rests on this number
             here = self.asked.risk.measured(w, np.flatnonzero(w), closely=False)
             if here is not None and math.isfinite(here.value):
                 return here.value

@@ -175,6 +175,10 @@ class Risk(ABC):
         """½∇²R at a point, known by its columns and its diagonal; None where these are not to be had."""
         return None
 
+    def is_settled(self, w: np.ndarray, value: float) -> bool:
+        """Whether a value of R(w) in the working precision is known to be good to twelve digits."""
+        return False
+
     def measured(self, w: np.ndarray, support: np.ndarray, *, closely: bool = True) -> Measured | None:
         """R at w, zero outside the support, with the sizes of its rounding errors; None where these are not known.
 

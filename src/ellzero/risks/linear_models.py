@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import Array, to_host
+from .._arrays import Array, finfo_eps, to_host
 from .._validation import check_positive
+from ._accuracy import EPS
 from ._curvature import LinearCurvature
 from ._linear import LinearModel, check_labels
 from .base import Constant, Point
@@ -65,6 +66,15 @@ class LeastSquares(LinearModel):
 
     def _best_intercept(self, z: Array) -> float:
         return self._mean(self.y - z)
+
+    def is_settled(self, w: np.ndarray, value: float) -> bool:
+        """Whether the terms of Xw do not cancel: each adds at most eps·|w_j|·||x_j|| to the norm of the residuals."""
+        squares = self.__dict__.get("_column_squares")
+        if squares is None or self.fit_intercept or finfo_eps(self.design.reference) > EPS:
+            return False
+        support = np.flatnonzero(w)
+        reach = float(np.abs(w[support]) @ np.sqrt(squares[support]))
+        return 4 * (support.size + 8) * EPS * reach <= 1e-12 * math.sqrt(max(value, 0.0))
 
     def curvature(self, point: Point) -> LinearCurvature | None:
         """R itself, where columns of X can be read."""
