@@ -166,7 +166,7 @@ def judge(problem: Case, claims: list[Claim], verdict: Verdict) -> None:
             return
         w = vector(claim.x)
         points.append(w)
-        value = objective.value(w)
+        value = _value(problem, w, claim.x)
         scale = max(abs(value), abs(zero - value))
         violation, allowed = region.violation(w), 4e-6 if problem.single else 1e-12
         if len(w) > problem.k or violation > allowed:
@@ -194,6 +194,17 @@ def judge(problem: Case, claims: list[Claim], verdict: Verdict) -> None:
 def ratio(a: Any, b: Any) -> float:
     """a / b."""
     return float(a / b) if b else math.inf
+
+
+def _value(problem: Case, w: Vector, x: np.ndarray) -> Any:
+    """R(w): the least over intercepts, our own and, where several saturated classes hide it, the library's."""
+    objective = problem.objective
+    value = objective.value(w)
+    if objective.n_intercepts:
+        b = np.atleast_1d(problem.risk.intercept(problem.risk.as_vector(x)))
+        b = b[1:] - b[0] if b.size > 1 else b
+        value = min(value, objective.value(w, [mp(float(t)) for t in b]))
+    return value
 
 
 def reference(problem: Case, points: list[Vector]) -> tuple[bool, Any]:

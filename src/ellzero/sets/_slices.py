@@ -99,12 +99,17 @@ _LARGEST = 2**20  # entries of the matrix of a product of sets that is kept
 
 
 def slice_of_product(gamma: ConstraintSet, support: np.ndarray) -> Polyhedron | None:
-    """The slice of a product of polyhedra, cut out of the whole, which is written down once; None for other sets.
+    """The slice of a product of polyhedra, or of a set larger than a portfolio's; None for other sets.
 
-    A refit asks for one slice after the other, and to describe each anew takes longer than to solve it.
+    It is cut out of the whole, which is written down once: a refit asks for one slice after the other, and to describe
+    each anew takes longer than to solve it.
     """
-    if not isinstance(gamma, GroupWise) or gamma.n_features is None or gamma.n_features * len(gamma.sets) > _LARGEST:
+    if isinstance(gamma, Portfolio) and gamma.n_features is None:  # the same for all coordinates
+        return polyhedron(gamma, support.size)
+    n_rows = len(gamma.sets) if isinstance(gamma, GroupWise) else len(getattr(gamma, "caps", ()))
+    if not isinstance(gamma, (GroupWise, Portfolio)) or (gamma.n_features or math.inf) * (n_rows + 1) > _LARGEST:
         return None
+    assert gamma.n_features is not None
     if gamma not in _WHOLE:
         _WHOLE[gamma] = polyhedron(gamma, gamma.n_features)
     whole = _WHOLE[gamma]
