@@ -270,3 +270,83 @@ def test_leaves_of_every_loss_are_bounded_by_enumeration():
             certificate = ez.certify(risk, ez.minimize(risk, 2, gamma))
             values = [risk.value(w) for w in itertools.product(grid, grid) if gamma.contains(np.array(w))]
             assert certificate.lower_bound <= min(values) and certificate.status is CertificateStatus.OPTIMAL
+
+
+class TestWhatARefereeFound:
+    """Bounds that were above the minimum, each told in rational numbers."""
+
+    def test_columns_that_are_opposite_only_after_centring(self):
+        X, y = np.array([[1, 0], [0, 1], [1, 2.0**-60], [0, 1]]), np.array([1.0, 0, 3, 0])
+        for gamma in (None, S.NonNegative()):
+            risk = ez.risks.LeastSquares(X, y, fit_intercept=True)
+            certificate = ez.certify(risk, ez.minimize(risk, 2, gamma))
+            assert certificate.lower_bound <= 0  # at w = (2^61 + 1, 2^61), b = -2^61
+
+    def test_gradients_whose_squares_underflow(self):
+        risk = ez.risks.Quadratic([[0.0]], [1e-170])
+        assert ez.certify(risk, ez.minimize(risk, 1, S.LinfBall(1e150))).lower_bound <= -1e-20
+
+    def test_data_whose_squares_underflow(self):
+        rng = np.random.default_rng(0)
+        for scale in (1e-165, 1e-155, 1e-147):
+            X = scale * rng.standard_normal((3, 3))
+            risk = ez.risks.LeastSquares(X, rng.standard_normal(3))
+            with np.errstate(all="ignore"):
+                assert ez.certify(risk, ez.minimize(risk, 3)).lower_bound <= 0
+
+    def test_a_matrix_that_is_indefinite_by_rounding(self):
+        e = 2.0**-52
+        risk = ez.risks.Quadratic([[1, 1 + e], [1 + e, 1]], [-1.0, 1.0])
+        gamma = S.Box([0, -1e17], [1e17, 0])
+        far = (F(1) - (1 + F(e))) * F(10) ** 34 + 2 * F(10) ** 17  # at (1e17, -1e17)
+        assert F(ez.certify(risk, ez.minimize(risk, 2, gamma)).lower_bound) <= far
+
+    def test_columns_of_a_wide_range_are_no_copies(self):
+        risk = ez.risks.LeastSquares([[1e150, 1e150], [1e-180, 2e-180]], [0.0, 1.0])
+        with np.errstate(all="ignore"):
+            assert ez.certify(risk, ez.minimize(risk, 2)).lower_bound <= 0
+
+    @pytest.mark.parametrize("total", [100000001.0, 12345678.9, 3e10 + 7])
+    def test_sets_without_the_origin_are_rounded_by_their_own_size(self, total):
+        b = np.full(3, total / 6)
+        risk = ez.risks.Quadratic(np.eye(3), b)
+        T, c = F(total), F(float(b[0]))
+        best = T * T / 6 - c * T  # at w = T/3, by symmetry
+        assert F(ez.certify(risk, ez.minimize(risk, 3, S.Simplex(total))).lower_bound) <= best
+
+    def test_operators_are_not_trusted(self):
+        from scipy.sparse.linalg import aslinearoperator
+
+        rng = np.random.default_rng(7)
+        X = rng.standard_normal((400, 2)).astype(np.float32)
+        risk = ez.risks.LeastSquares(aslinearoperator(X), rng.standard_normal(400).astype(np.float32), ridge=1.0)
+        assert ez.certify(risk, ez.minimize(risk, 2)).status is CertificateStatus.NO_BOUND
+
+    def test_losses_of_ones_own_are_known_by_their_values_alone(self):
+        class Steeper(ez.risks.LeastSquares):
+            def _loss(self, z):
+                return (z - self.y) ** 4
+
+        risk = Steeper(np.eye(2), np.ones(2))
+        assert risk.measured(np.zeros(2), np.arange(2)) is None
+
+    @pytest.mark.parametrize("kind", ["LeastSquares", "Huber", "Poisson"])
+    def test_nothing_at_all_is_certified_too(self, kind):
+        X = np.random.default_rng(0).standard_normal((10, 3))
+        risk = getattr(ez.risks, kind)(X, np.arange(10.0), ridge=0.1)
+        assert ez.certify(risk, ez.minimize(risk, 0)).lower_bound <= risk.value(np.zeros(3))
+
+    def test_columns_that_do_nothing(self):
+        risk = ez.risks.LeastSquares(np.zeros((5, 3)), np.arange(5.0))
+        assert ez.certify(risk, ez.minimize(risk, 2)).lower_bound <= 6.0
+        assert ez.certify(risk, ez.minimize(risk, 2, S.LinfBall(1e200))).lower_bound <= 6.0
+
+    def test_small_losses_of_several_classes_to_all_digits(self):
+        z = np.array([[40.0, 0.0, 1.0], [0.0, 3.0, -1.0], [5.0, 5.0, 5.0]])
+        risk = ez.risks.Multinomial(np.eye(3), [0, 1, 2])
+        import mpmath
+
+        for row, loss, y in zip(z, risk._accurate_loss(z), (0, 1, 2), strict=True):
+            with mpmath.workdps(50):
+                exact = mpmath.log(sum(mpmath.exp(mpmath.mpf(v) - row[y]) for v in row))
+            assert loss == pytest.approx(float(exact), rel=1e-14)

@@ -37,10 +37,15 @@ def main(options=()):
         sys.exit(replay(args.replay, args.patience))
     started = time.time()
     tally = Tally()
-    for verdict in verdicts(seeds(args), args):
-        tally.add(verdict)
-        if tally.total["cases"] % 1000 == 0:
-            print(f"{tally.total['cases']} cases, {tally.n_errors} errors, {time.time() - started:.0f} s", flush=True)
+    try:
+        for verdict in verdicts(seeds(args), args):
+            tally.add(verdict)
+            for kind, words in verdict.flags:  # at once: a run takes long, and may be cut off
+                print(f"--replay {verdict.header.seed}: {kind}, {words}", flush=True)
+            if (count := tally.total["cases"]) % 1000 == 0:
+                print(f"{count} cases, {tally.n_errors} errors, {time.time() - started:.0f} s", flush=True)
+    except KeyboardInterrupt:
+        print(f"interrupted after {tally.total['cases']} cases")
     print(tally.report(), flush=True)
     print(f"{time.time() - started:.0f} s on {args.jobs} processes", flush=True)
     if tally.n_errors:

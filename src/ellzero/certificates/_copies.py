@@ -29,18 +29,21 @@ def without_copies(
         return index, index[:0]
     X = to_host(in_double(risk.design.columns(index).dense()))
     largest = np.abs(X).max(axis=0)
-    X = np.ldexp(X, -np.frexp(largest)[1])  # a power of two: exact
+    idle = largest == 0
+    if risk.fit_intercept:
+        idle |= (X[:1] == X).all(axis=0)
+    exponent = np.frexp(largest)[1]
+    scaled = np.ldexp(X, -exponent)
+    exact = (np.ldexp(scaled, exponent) == X).all(axis=0)  # a power of two, unless something underflows
+    X = np.where(exact, scaled, X)
     if type(gamma) is Everywhere:
         leading = X[(X != 0).argmax(axis=0), np.arange(index.size)]
         X = X * np.where(leading < 0, -1.0, 1.0)
     X += 0.0  # no negative zeros
-    idle = largest == 0
-    if risk.fit_intercept:
-        idle |= (X[:1] == X).all(axis=0)
     wanted = np.isin(index, first)
-    alike: dict[bytes, list[int]] = {}
-    for j in np.argsort(~wanted, kind="stable"):
-        alike.setdefault(X[:, j].tobytes(), []).append(int(j))
+    alike: dict[bytes | int, list[int]] = {}
+    for j in map(int, np.argsort(~wanted, kind="stable")):
+        alike.setdefault(X[:, j].tobytes() if exact[j] else j, []).append(j)
     stay = wanted.copy()
     for columns in alike.values():
         stay[columns[0]] |= not idle[columns[0]]

@@ -60,7 +60,13 @@ class QuadraticForm:
             squares = np.maximum(diagonal, 1e-16 * float(np.max(diagonal, initial=0.0)) or 1.0)
             energy = float(np.max(0.5 * b * b / squares, initial=0.0))
             return cls(Q, b, 0.0, np.sqrt(squares), energy, (d + 16) * EPS)
-        if not isinstance(risk, LeastSquares) or not risk.design.explicit or risk.n_terms * d * d > _AFFORDABLE:
+        ours = isinstance(risk, LeastSquares) and type(risk).__module__.startswith("ellzero.risks.")
+        if (
+            not isinstance(risk, LeastSquares)
+            or not ours
+            or not risk.design.explicit
+            or risk.n_terms * d * d > _AFFORDABLE
+        ):
             return None
         n = risk.n_terms
         share = risk.double_share

@@ -28,6 +28,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .._arrays import norm
 from ..risks._accuracy import EPS, Measured
 from ..sets.base import Support
 
@@ -101,15 +102,15 @@ class _Residual:
 
     def norm(self, D: np.ndarray) -> float:
         """e in the metric D."""
-        return 1.001 * float(np.linalg.norm(self.entries / D)) + (self.spread / float(D.min()) if self.spread else 0.0)
+        return 1.001 * norm(self.entries / D) + (self.spread / float(D.min()) if self.spread else 0.0)
 
 
 def _residuals(here: Measured, x: np.ndarray, part: Slice) -> Iterator[_Residual]:
     slopes, doubt = here.slopes
     s = x.size
     g, rest = slopes[:s], np.abs(slopes[s:]) + doubt[s:]  # the intercept is free: all of its slope is left over
-    length, steep = float(np.linalg.norm(x)), float(np.linalg.norm(g))
-    if steep == 0 or s == 0:
+    length, steep = norm(x), norm(g)
+    if steep == 0:
         yield _Residual(np.concatenate([doubt[:s], rest]), 0.0, 0.0, np.zeros(doubt.size))
         return
     for eta in min((length or 1.0) / steep, 1e100) * _SIZES:
@@ -118,7 +119,7 @@ def _residuals(here: Measured, x: np.ndarray, part: Slice) -> Iterator[_Residual
         r, away = (x - v) + n, p - x
         rounded = 2 * EPS * (np.abs(x) + eta * np.abs(g) + np.abs(v) + np.abs(n))
         offset = float(n @ away) + 4 * (s + 4) * EPS * float(np.abs(n) @ np.abs(away))
-        offset += slack + spread * float(np.linalg.norm(away))
+        offset += slack + spread * norm(away)
         entries = (np.abs(r) + rounded) / eta + doubt[:s]
         holds = np.zeros(doubt.size)
         if part.separable:
@@ -146,8 +147,9 @@ class _Bowl:
         for shift in self.shifts:  # one unit for all that is shifted together
             square[shift] = square[shift].mean()
         self.D = np.sqrt(square)
-        farthest = here.farthest(self.D) or 1 / (float(np.linalg.norm(self.D[: x.size] * x)) or 1.0)
-        self.reaches = [math.inf, *(_REACHES / farthest)]
+        farthest = here.farthest(self.D) or 1 / (norm(self.D[: x.size] * x) or 1.0)
+        # the way beyond a reach needs convexity, not only up to rounding
+        self.reaches = [math.inf, *(_REACHES / farthest if here.surely_convex else ())]
         self._floor: dict[float, tuple[np.ndarray, float]] = {}
 
     def loss(self, r: _Residual) -> float:

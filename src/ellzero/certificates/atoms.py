@@ -43,7 +43,7 @@ class Atoms:
         self.deadline = math.inf
         self.reach = math.inf  # of ||w|| in Γ
         if self.mu == 0:
-            reach = largest_norm(gamma, k, part.d)
+            reach = largest_norm(gamma, max(k, 1), part.d)
             self.reach = math.inf if reach is None else reach
         self._last: tuple[np.ndarray, ConstraintSet, np.ndarray] | None = None
 

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..sets import EmptySlice
+from ..sets.base import MemberNotFound
 from .atoms import Atoms
 from .perspective import Perspective, Relaxed
 
@@ -183,6 +184,9 @@ class Search:
         """The child with these decisions; None if it holds nothing better."""
         try:
             relaxed = self.relaxation.solve(kept, out, node.relaxed.warm, self.cutoff, rough=0.1)
+        except MemberNotFound:
+            self.closed = min(self.closed, node.bound)  # there may be one: only the parent's bound is known
+            return None
         except EmptySlice:
             return None
         bound = max(node.bound, relaxed.bound)
@@ -229,6 +233,8 @@ class Search:
         if bound < self.cutoff:
             try:
                 bound = max(bound, self.supports.bound(support))
+            except MemberNotFound:
+                pass
             except EmptySlice:
                 return
         self.closed = min(self.closed, bound)

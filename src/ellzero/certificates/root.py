@@ -9,15 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import to_host
+from .._arrays import finfo_eps, to_host
 from .._problem import make_problem
 from ..finish import refit
 from ..result import Result
-from ..risks import BlackBox, Risk
-from ..risks._accuracy import Measured, PlainMeasure
+from ..risks import BlackBox, Quadratic, Risk
+from ..risks._accuracy import EPS, Measured, PlainMeasure
 from ..risks._linear import LinearModel
 from ..sets import Box, ConstraintSet, EmptySlice, Everywhere, LinfBall, NonNegative
 from ..sets._slices import Polyhedron, enclosing, polyhedron
+from ..sets.base import MemberNotFound
 from ..theory.extents import largest_norm
 from ._copies import without_copies
 from ._form import QuadraticForm, improve_split, smallest_eigenvalue
@@ -35,6 +36,18 @@ def _splits(form: QuadraticForm) -> list[np.ndarray]:
     """Diagonals that can be split off."""
     candidates = [smallest_eigenvalue(form, scaled) for scaled in (True, False)]
     return [delta for delta in candidates if delta.size and (delta > 0).all()]
+
+
+def _too_small(risk: Risk) -> str:
+    """Why nothing can be proved of data whose squares are lost; empty if they are not."""
+    squares = np.ones(0)
+    if isinstance(risk, LinearModel) and risk.design.explicit:
+        squares = risk._column_squares
+    elif isinstance(risk, Quadratic):
+        squares = np.abs(np.diag(risk._matrix)) if risk.n_features <= _LARGEST_WHOLE else squares
+    if ((squares > 0) & (squares < 1e-280)).any():
+        return "the data are so small that their squares underflow; rescale them"
+    return ""
 
 
 class Root:
@@ -64,7 +77,11 @@ class Root:
             return
         self.floor = float(risk.lower_bound)
         self.relaxation: Relaxation | None = None
-        if self.k >= self.d and self.d <= _LARGEST_WHOLE:  # nothing to relax: one convex problem
+        if too_small := _too_small(risk):
+            self.refused = too_small
+            return
+        readable = not isinstance(risk, LinearModel) or risk.design.explicit
+        if self.k >= self.d and self.d <= _LARGEST_WHOLE and readable:  # nothing to relax: one convex problem
             self.floor = max(self.floor, self.bound(np.arange(self.d)))
             self.how = "the convex problem itself: its best point, and how little a projected step moves it"
             if result.fun - self.floor <= self.allowance(None, result.fun):
@@ -72,7 +89,7 @@ class Root:
                 return
         self.form = QuadraticForm.of(risk, self.k)
         self.relaxation = self._choose()
-        if self.refused and self.k >= self.d and math.isfinite(self.floor):
+        if self.refused and self.k >= self.d and readable and math.isfinite(self.floor):
             self.relaxation, self.refused = Whole(self.k), ""
 
     def _choose(self) -> Relaxation | None:
@@ -82,7 +99,7 @@ class Root:
             if candidates := _splits(form):
                 return self._perspective(form, shape, candidates)
             stay, twins = without_copies(self.risk, gamma, self.index, np.union1d(np.flatnonzero(self.x), self.kept))
-            if stay.size < self.d and (candidates := _splits(form.restrict(stay))):
+            if 0 < stay.size < self.d and (candidates := _splits(form.restrict(stay))):
                 self.index, self.twins = stay, twins
                 return self._perspective(form.restrict(stay), shape.restrict(stay), candidates)
         part = self._part(form)
@@ -174,7 +191,8 @@ class Root:
         if here is None or not math.isfinite(here.value):
             point, nu = self.risk.at(self.risk.as_vector(x)), self.risk.strong_convexity
             curved = max(0.0, nu.value) if nu.source != "estimate" and math.isfinite(nu.value) else 0.0
-            here = PlainMeasure(point.value, x, to_host(point.gradient).astype(float), support, curved)
+            rounding = max(EPS, finfo_eps(self.risk.zero)) * max(self.d, self.risk.n_terms)
+            here = PlainMeasure(point.value, x, to_host(point.gradient).astype(float), support, curved, rounding)
         return here
 
     def allowance(self, target: float | None, fun: float) -> float:
@@ -268,6 +286,7 @@ class Root:
         value, error = (self.value, self.error) if w is None else self.measured(self.whole(w))
         return value - error, value + error
 
+    @np.errstate(over="ignore", invalid="ignore")
     def bound(self, support: np.ndarray) -> float:
         """A lower bound of R on a support, next to the least value: see `_leaf`."""
         where, gamma = self.index[support], self.problem.gamma
@@ -286,7 +305,7 @@ class Root:
             for shift in here.shifts:
                 w[where[shift]] -= w[where[shift]].min()
             here = self._measure(w, where, closely=True)
-        x, reach = w[where], largest_norm(gamma, self.k, self.d)
+        x, reach = w[where], largest_norm(gamma, max(self.k, 1), self.d)
         extent = math.inf if reach is None else reach + float(np.linalg.norm(x))
 
         separable = type(gamma) in (Box, LinfBall, NonNegative)
@@ -327,6 +346,8 @@ class Root:
         assert isinstance(self.relaxation, Atoms)
         try:
             return self.relaxation.maximum(z, error, kept, out)[0]
+        except MemberNotFound:
+            return math.inf
         except EmptySlice:  # no member at all
             return -math.inf
 

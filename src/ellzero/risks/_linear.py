@@ -96,6 +96,10 @@ class LinearModel(Risk):
 
     # What proofs need to know of the loss; all on the host.
 
+    def _accurate_loss(self, z: np.ndarray) -> np.ndarray:
+        """The losses, small ones to as many digits as large ones."""
+        return self._loss(z)  # type: ignore[no-any-return]
+
     def _loss_sizes(self, z: np.ndarray) -> np.ndarray:
         """The sizes of the terms that each loss is summed from; its rounding error is a few units of them."""
         sizes: np.ndarray = np.abs(self._loss(z)) + np.abs(self._slope(z, self.y)) * (np.abs(z) + np.abs(self.y))

@@ -91,8 +91,15 @@ class Multinomial(LinearModel):
     def _loss(self, z: Array) -> Array:
         return self._log_normaliser(z) - self._xp.sum(self.y * z, axis=1)
 
+    def _accurate_loss(self, z: np.ndarray) -> np.ndarray:
+        # log Σ_j exp(z_j - z_y) = top + log(exp(-top) + Σ_{j≠y} exp(z_j - z_y - top)), top >= 0
+        away = z - np.sum(self.y * z, axis=1, keepdims=True)
+        top = np.maximum(away.max(axis=1), 0.0)
+        others = np.where(self.y > 0, 0.0, np.exp(away - top[:, None])).sum(axis=1)
+        return np.asarray(top + np.log1p(others + np.expm1(-top)))
+
     def _loss_sizes(self, z: np.ndarray) -> np.ndarray:
-        return np.abs(self._log_normaliser(z)) + np.sum(self.y * np.abs(z), axis=1)  # type: ignore[no-any-return]
+        return self._accurate_loss(z)
 
     def _slope(self, z: Array, y: Array) -> Array:
         return self._softmax(z) - y

@@ -22,6 +22,10 @@ class EmptySlice(ValueError):
     """No member of Γ is zero outside the given support."""
 
 
+class MemberNotFound(EmptySlice):
+    """None was found where there may be one."""
+
+
 class Support(NamedTuple):
     """A point p near the projection of v, and a normal there: <n, w - p> <= slack + spread·||w - p|| for all members w.
 
@@ -113,10 +117,11 @@ class ConstraintSet(ABC):
     def supporting(self, v: np.ndarray, support: np.ndarray) -> Support:
         """A half-space that contains the slice, and is tight next to the projection of v: what lower bounds rest on.
 
-        If the projection is off by at most α = `accuracy`·||v||, then <v - p, w - p> <= α(||v - p|| + 3α) + α||w - p||.
+        If the projection is off by at most α = `accuracy`·max(||v||, ||p||), then
+        <v - p, w - p> <= α(||v - p|| + 3α) + α||w - p||.
         """
         p = to_host(self.project(v, support))
-        off, n = self.accuracy * norm(v), v - p
+        off, n = self.accuracy * max(norm(v), norm(p)), v - p
         return Support(p, n, off * (norm(n) + 3 * off), off)
 
     def rescaled(self, scales: Any) -> ConstraintSet | None:

@@ -10,7 +10,7 @@ import numpy as np
 from .._arrays import Array, like, norm
 from .._validation import check_count, check_positive
 from ._quadratic import minimise_by_cuts
-from .base import ConstraintSet, EmptySlice, Support, on_host
+from .base import ConstraintSet, MemberNotFound, Support, on_host
 
 _AT_FIRST = 30  # rounds, after which something else is tried
 _LARGEST = 100  # coordinates for which cutting planes are
@@ -116,11 +116,11 @@ class Intersection(ConstraintSet):
         self.require_slice(support)
         p, _, steps = self._nearest(v, support)
         if steps is None:
-            off, n = max(self.accuracy, _PROGRAMME) * norm(v), v - p
+            off, n = max(self.accuracy, _PROGRAMME) * max(norm(v), norm(p)), v - p
             return Support(p, n, off * (norm(n) + 3 * off), off)
         slack = spread = 0.0
         for s, (shifted, projected) in zip(self.sets, steps, strict=True):
-            n, off = shifted - projected, s.accuracy * norm(shifted)
+            n, off = shifted - projected, s.accuracy * max(norm(shifted), norm(projected))
             spread += off
             rounding = 4 * (v.size + 4) * np.finfo(float).eps * float(np.abs(n) @ np.abs(projected - p))
             slack += float(n @ (projected - p)) + rounding + off * (norm(n) + norm(projected - p) + 3 * off)
@@ -224,7 +224,7 @@ class Intersection(ConstraintSet):
                 break
         if all(_is_inside(s, w, index, tol=1e-13) for s in self.sets):
             return w
-        raise EmptySlice(
+        raise MemberNotFound(
             f"{self!r} seems to have no member that is zero outside {index.size} given coordinates: alternating "
             f"projections did not meet in {self.max_iter} rounds; use a larger k, keep=, or looser sets"
         )

@@ -103,7 +103,7 @@ def _unbounded(k: int) -> np.ndarray:
 def _of_ball(radius: float, k: int, growth: float = 0.0) -> np.ndarray:
     """0, radius² · j^growth."""
     j = np.arange(1.0, k + 1)
-    return np.concatenate([[0.0], j**growth * float(radius) ** 2])
+    return np.concatenate([[0.0], j**growth * (float(radius) * float(radius))])
 
 
 def _of_entries(size: np.ndarray, d: int, k: int) -> np.ndarray:
