@@ -168,6 +168,8 @@ class Intersection(ConstraintSet):
         if p is None:
             return None
         p = size * p
+        for s in self.sets:  # from outside by rounding: back to the bounds that it oversteps
+            p = s.project(p, index)
         try:  # v - p as a sum of normals
             multipliers = nnls(-normals.T, v - p, maxiter=50 * len(normals) + 50)[0] if len(normals) else np.empty(0)
         except RuntimeError:
