@@ -98,7 +98,9 @@ def examine(seed: int, seconds: float = 10.0) -> Verdict:
         except Exception as error:
             classify(error, verdict)
     for text in {str(w.message) for w in caught}:
-        if "encountered in" in text:  # NumPy's; the library's own warnings are written for its users
+        # NumPy's; the library's own warnings are written for its users. In single precision OpenBLAS reads beyond the
+        # end of short vectors and sets the flag by what it finds there: nothing that the library could leave undone.
+        if "encountered in" in text and not (problem.header.family == "float32" and "invalid" in text):
             verdict.flag("warning", text)
     if claims:
         judge(problem, claims, verdict)
