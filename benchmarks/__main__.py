@@ -4,7 +4,7 @@ import importlib
 import itertools
 import sys
 
-from ellzero._interruption import whole_call
+from ellzero._core.interruption import whole_call
 
 ALL = [
     "foundations",

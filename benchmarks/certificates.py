@@ -264,7 +264,7 @@ def judge(measured, risk, gamma, k):
     measured["violation"] = float(gamma.violation(x))
     measured["R"] = float(risk.value(x))
     if len(measured["support"]) <= k:
-        from ellzero.finish import refit
+        from ellzero.solver.exchanges import refit
 
         measured["refit"] = float(refit(risk, gamma, np.array(measured["support"]), x).value)
 

@@ -1,13 +1,15 @@
-"""Sets, and an independent referee for their projections, shared by the tests."""
+"""Shared by the tests: sets, an independent referee for their projections, what pages print."""
 
 from __future__ import annotations
 
 import itertools
+import re
 import warnings
 from pathlib import Path
 
 import cvxpy as cp
 import numpy as np
+import pytest
 
 from ellzero import sets as S
 
@@ -100,3 +102,24 @@ def brute_force_projection(constraint: S.ConstraintSet, v: np.ndarray, k: int) -
         w[index] = constraint.project(v[index], index)
         best = min(best, (float((w - v) @ (w - v)), w), key=lambda pair: pair[0])
     return best
+
+
+NUMBER = re.compile(r"(?<![\w.])-?\d+\.?\d*(?:e[+-]?\d+)?")
+
+
+def assert_printed(block, output):
+    """The block's lines are a part of the output: the same words, numbers up to 2%, times left out."""
+
+    def words(line):
+        return NUMBER.sub("#", re.sub(r"\d+\.\d+ s\b", "", line)).split()
+
+    def numbers(line):
+        return [float(n) for n in NUMBER.findall(re.sub(r"\d+\.\d+ s\b", "", line))]
+
+    wanted, lines = block.splitlines(), output.splitlines()
+    start = next((i for i, line in enumerate(lines) if words(line) == words(wanted[0])), None)
+    assert start is not None, f"{wanted[0]!r} was not printed:\n{output}"
+    for line, printed in zip(wanted, lines[start:], strict=False):
+        assert words(line) == words(printed)
+        assert numbers(printed) == pytest.approx(numbers(line), rel=0.02, abs=1e-9)
+    assert len(lines) >= start + len(wanted)

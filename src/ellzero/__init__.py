@@ -5,13 +5,14 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from . import risks, schedules, sets
-from .loop import minimize
-from .methods import Method, preset
-from .oracles import FullGradient, MiniBatch, VarianceReduced, ZerothOrder, estimate_variance
-from .path import Path, minimize_path
-from .projections import euclidean_projection, hard_threshold, restricted, two_step_projection
-from .result import History, Result, Status
+from . import risks, sets
+from .solver import schedules
+from .solver.loop import minimize
+from .solver.methods import Method, preset
+from .solver.oracles import FullGradient, MiniBatch, VarianceReduced, ZerothOrder, estimate_variance
+from .solver.path import Path, minimize_path
+from .solver.projections import euclidean_projection, hard_threshold, restricted, two_step_projection
+from .solver.result import History, Result, Status
 
 __version__ = "0.1.0.dev0"
 __all__ = [
@@ -55,17 +56,18 @@ __all__ = [
 ]
 
 # loaded when first used, so that `import ellzero` stays as cheap as numpy
-_LAZY = {"datasets", "displays", "experiments", "models", "plot", "report", "testing", "theory"}
+_LAZY = {"datasets", "displays", "estimators", "experiments", "portfolio", "report", "testing", "theory"}
 _LAZY_NAMES = {
     "Certificate": "certificates",
     "certify": "certificates",
     "guarantee": "theory.guarantees",
-    "IndexTracker": "models",
-    "backtest": "models.backtest",
-    "SparseClassifier": "models",
-    "SparseClassifierCV": "models",
-    "SparseRegressor": "models",
-    "SparseRegressorCV": "models",
+    "IndexTracker": "portfolio",
+    "SparseClassifier": "estimators",
+    "SparseClassifierCV": "estimators",
+    "SparseRegressor": "estimators",
+    "SparseRegressorCV": "estimators",
+    "backtest": "portfolio.backtest",
+    "plot": "displays",
     "ConvergenceDisplay": "displays",
     "PathDisplay": "displays",
     "TrackingDisplay": "displays",

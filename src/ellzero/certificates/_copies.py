@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._arrays import to_host
+from .._core.arrays import to_host
+from ..design.matrices import in_double
 from ..risks import Risk
-from ..risks._design import in_double
-from ..risks._linear import LinearModel
+from ..risks.linear import LinearModel
 from ..sets import ConstraintSet, Everywhere, NonNegative
 
 _LARGEST = 10**7  # entries that are looked at

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._arrays import to_host
+from .._core.arrays import to_host
+from ..design.matrices import Dense, Sparse, in_double, row_blocks
 from ..risks import LeastSquares, Quadratic, Risk
-from ..risks._design import Dense, Sparse, in_double, row_blocks
 
 EPS = float(np.finfo(np.float64).eps)
 #: up to this many coordinates the whole matrix is formed; its eigenvalues then take about a second

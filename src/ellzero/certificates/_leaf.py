@@ -28,8 +28,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._arrays import norm
-from ..risks._accuracy import EPS, Measured
+from .._core.arrays import norm
+from ..risks.accuracy import EPS, Measured
 from ..sets.base import Support
 
 # of η, relative to where ηg is as long as x; the first is mostly good enough, and far points are dear to project

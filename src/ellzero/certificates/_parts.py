@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import finfo_eps, to_host
+from .._core.arrays import finfo_eps, to_host
 from ..risks import Risk
-from ..risks._accuracy import on_host
-from ..risks._linear import LinearModel
+from ..risks.accuracy import on_host
+from ..risks.linear import LinearModel
 from ._form import EPS, QuadraticForm, lack_of_convexity
 
 _SMALL = 10**7  # entries of X that are copied to the host in double precision

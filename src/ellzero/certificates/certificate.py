@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from .._interruption import inside_a_larger_call
-from .._validation import check_nonnegative, check_positive
-from ..result import Result
+from .._core.interruption import inside_a_larger_call
+from .._core.validation import check_nonnegative, check_positive
 from ..risks.base import Risk
+from ..solver.result import Result
 from .branch_and_bound import Progress, Search
 from .root import Root
 

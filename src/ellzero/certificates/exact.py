@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import to_host
-from .._interruption import inside_a_larger_call
-from .._problem import verify
-from .._validation import check_nonnegative, check_positive
-from ..result import Result, Status
+from .._core.arrays import to_host
+from .._core.interruption import inside_a_larger_call
+from .._core.validation import check_nonnegative, check_positive
 from ..risks.base import Risk
 from ..sets import ConstraintSet
+from ..solver.problem import verify
+from ..solver.result import Result, Status
 from .branch_and_bound import Progress, Search
 from .certificate import Certificate, CertificateStatus, conclude, run
 from .root import Root
@@ -33,7 +33,7 @@ def solve_exactly(
     **options: Any,
 ) -> Result:
     """min R(w) subject to ||w||_0 <= k, w in Γ, with a proof; see `ellzero.minimize`."""
-    from ..loop import minimize
+    from ..solver.loop import minimize
 
     started = time.perf_counter()
     limit = math.inf if time_limit is None else check_positive(time_limit, "time_limit")

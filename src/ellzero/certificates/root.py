@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import finfo_eps, to_host
-from .._problem import make_problem
-from ..finish import refit
-from ..result import Result
+from .._core.arrays import finfo_eps, to_host
 from ..risks import BlackBox, Quadratic, Risk
-from ..risks._accuracy import EPS, Measured, PlainMeasure
-from ..risks._linear import LinearModel
+from ..risks.accuracy import EPS, Measured, PlainMeasure
+from ..risks.linear import LinearModel
 from ..sets import Box, ConstraintSet, EmptySlice, Everywhere, LinfBall, NonNegative
 from ..sets._slices import Polyhedron, enclosing, polyhedron
 from ..sets.base import MemberNotFound
+from ..solver.exchanges import refit
+from ..solver.problem import make_problem
+from ..solver.result import Result
 from ..theory.extents import largest_norm
 from ._copies import without_copies
 from ._form import QuadraticForm, improve_split, smallest_eigenvalue

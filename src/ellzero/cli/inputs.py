@@ -12,8 +12,9 @@ from typing import Any
 import click
 import numpy as np
 
-from .. import _readers, sets
-from ..models._reading import WORDS, read_set
+from .. import sets
+from ..datasets import readers as _readers
+from ..estimators.reading import WORDS, read_set
 from .screen import Exit, Problem, options
 
 _LIBSVM = (".svm", ".libsvm", ".svmlight")

@@ -10,11 +10,11 @@ import click
 import numpy as np
 
 from .. import __version__
-from .._interruption import whole_call
-from ..loop import minimize
-from ..methods import Method
-from ..path import minimize_path
-from ..result import Result
+from .._core.interruption import whole_call
+from ..solver.loop import minimize
+from ..solver.methods import Method
+from ..solver.path import minimize_path
+from ..solver.result import Result
 from .inputs import Levels, Sparsity, data_options, method_options, output_options, question_options, writable
 from .outputs import (
     answer_of,

@@ -14,12 +14,12 @@ from typing import Any
 import click
 import numpy as np
 
-from .._interruption import whole_call
+from .._core.interruption import whole_call
 from ..datasets import Market, make_market
-from ..loop import minimize
-from ..result import Result
 from ..risks import LeastSquares
 from ..sets import GroupWise, L1Ball
+from ..solver.loop import minimize
+from ..solver.result import Result
 from .inputs import check_names, writable
 from .outputs import answer_of, weights_of
 from .screen import Exit, Screen, common
@@ -135,7 +135,7 @@ def info(screen: Screen, /) -> None:
     Put its output into a report of a problem.
     """
     from .. import __version__
-    from ..methods import _PRESETS
+    from ..solver.methods import _PRESETS
 
     methods = [*_PRESETS, "exact"]
 

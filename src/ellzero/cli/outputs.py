@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import to_host
-from .._readers import _rows
-from ..result import Result
+from .._core.arrays import to_host
+from ..datasets.readers import _rows
 from ..sets import ConstraintSet, Everywhere
+from ..solver.result import Result
 from .inputs import reading
 from .screen import Exit, Problem, Screen, as_json
 

@@ -12,8 +12,8 @@ import click
 import numpy as np
 
 from .. import __version__
-from .._market import Market
-from .._readers import read_prices, read_returns, read_sectors
+from ..datasets.market import Market
+from ..datasets.readers import read_prices, read_returns, read_sectors
 from .inputs import check_names, output_options, reading, writable
 from .outputs import answer_of, satisfied, settle, show_certificate, show_weights, weights_of, write_weights
 from .screen import Exit, Problem, Screen, common, options
@@ -114,7 +114,7 @@ class Question:
             market = (read_prices if prices else read_returns)(path, index, sectors=known)
             if first is not None:
                 market = market.since(first)
-        from ..models import IndexTracker
+        from ..portfolio import IndexTracker
 
         names = market.names.tolist()
         check_names(k, len(names))
@@ -160,7 +160,7 @@ class Question:
 @contextmanager
 def in_our_words() -> Iterator[None]:
     """Infeasible requests are explained with the options of the command line."""
-    from ..models.tracking import InfeasibleMandate
+    from ..portfolio.tracker import InfeasibleMandate
 
     try:
         yield
@@ -352,9 +352,9 @@ def backtest(
     writable(out)
     writable(report)
     question = Question.read(**asked)
-    from ..models._portfolio_data import read_returns as checked
-    from ..models.backtest import _rebalancing_days
-    from ..models.backtest import backtest as walk_forward
+    from ..portfolio.backtest import _rebalancing_days
+    from ..portfolio.backtest import backtest as walk_forward
+    from ..portfolio.prices import read_returns as checked
 
     screen.say(question.headline(), "bold")
     returns, index, sectors = question.market.to_pandas()

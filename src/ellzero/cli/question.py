@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from ..displays._base import coordinate_names
-from ..loop import minimize
-from ..models._reading import read_k, read_ks, read_loss, read_question
-from ..result import Result
+from ..estimators.reading import read_k, read_ks, read_loss, read_question
 from ..risks import LeastSquares, Logistic, Multinomial
-from ..risks._linear import LinearModel
+from ..risks.linear import LinearModel
 from ..sets import ConstraintSet
+from ..solver.loop import minimize
+from ..solver.result import Result
 from .inputs import Data, constraint_of, read_data, read_groups
 from .outputs import INTERCEPT
 from .screen import Screen
@@ -47,8 +47,8 @@ class Question:
 
     def risk_of(self, data: Data) -> LinearModel:
         """The risk on some rows."""
-        from ..models._base import typical_variance
-        from ..models.classification import SparseClassifier
+        from ..estimators.base import typical_variance
+        from ..estimators.classification import SparseClassifier
 
         options: dict[str, Any] = {"fit_intercept": self.intercept, "ridge": self.ridge or 0.0}
         if self.classes is not None:

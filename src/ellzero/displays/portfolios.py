@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from .. import plot as _plot
-from .._arrays import to_host
-from ..result import Result
+from .._core.arrays import to_host
 from ..sets import ConstraintSet, GroupWise, Intersection
+from ..solver.result import Result
+from . import plot as _plot
 from ._base import Display, fitted, name_of, names_seen
 
 if TYPE_CHECKING:
@@ -231,7 +231,7 @@ class TrackingDisplay(Display):
         **options: Any,
     ) -> Self:
         """Draw what a fitted tracker predicts, beside the index; frames are matched by their columns and days."""
-        from ..models._portfolio_data import read_returns
+        from ..portfolio.prices import read_returns
 
         dates = _dates(returns) if dates is None else dates
         weights = np.ravel(fitted(estimator, "weights_"))

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from .. import plot as _plot
-from .._arrays import to_host
-from ..path import Path
-from ..result import Result
+from .._core.arrays import to_host
+from ..solver.path import Path
+from ..solver.result import Result
+from . import plot as _plot
 from ._base import Display, fitted, name_of, names_seen
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..plot import styles
+from ..displays.plot import styles
 from ._figures import new_figure, tidy
 from ._report import Chapter, Claim, Part, Table, against
 

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from .. import datasets, risks, sets
-from ..loop import minimize
-from ..methods import preset
-from ..plot import styles
-from ..projections import euclidean_projection, two_step_projection
+from ..displays.plot import styles
+from ..solver.loop import minimize
+from ..solver.methods import preset
+from ..solver.projections import euclidean_projection, two_step_projection
 from ._figures import GREY, new_figure, tidy
 from ._report import Claim, Part, Table
 from .logistic import balls, problem

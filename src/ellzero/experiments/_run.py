@@ -9,8 +9,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from .._readers import PathLike
-from .._validation import check_count
+from .._core.validation import check_count
+from ..datasets.readers import PathLike
 from ._report import Chapter, Report, write
 from ._work import Plan, Progress, Work
 

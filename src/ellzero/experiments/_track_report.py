@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._market import Market
-from ..plot import styles
+from ..datasets.market import Market
+from ..displays.plot import styles
 from ._figures import GREY, new_figure, tidy
 from ._report import Chapter, Claim, Part, Table, against
 

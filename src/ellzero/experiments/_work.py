@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
-from .._interruption import whole_call
+from .._core.interruption import whole_call
 from ._report import Chapter
 
 Progress = Callable[[int, int, str], Any]

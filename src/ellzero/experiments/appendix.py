@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from .. import datasets, risks
-from ..loop import minimize
-from ..methods import preset
-from ..plot import styles
+from ..displays.plot import styles
+from ..solver.loop import minimize
+from ..solver.methods import preset
 from . import _projections
 from ._figures import GREY, new_figure, tidy
 from ._report import Chapter, Claim, Part, Table

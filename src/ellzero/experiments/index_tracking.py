@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 
 from .. import risks, sets
-from .._market import Market, make_market
-from .._readers import PathLike, read_prices
 from ..certificates import certify
-from ..loop import minimize
+from ..datasets.market import Market, make_market
+from ..datasets.readers import PathLike, read_prices
+from ..solver.loop import minimize
 from ._report import Chapter
 from ._track_report import finish
 from ._work import Plan
@@ -96,7 +96,7 @@ def _setting(path: Path) -> Setting:
     """The paper's, if the index column is one of its indices."""
     import csv
 
-    from .._readers import _opened
+    from ..datasets.readers import _opened
 
     with _opened(path) as file:
         index = next(csv.reader(file))[1].strip()

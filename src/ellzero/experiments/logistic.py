@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from .. import risks, sets
-from .._directions import Directions
-from .._dna import Classification, load_dna
+from .._core.directions import Directions
 from ..certificates import certify
-from ..loop import minimize
-from ..methods import preset
+from ..datasets.dna import Classification, load_dna
+from ..solver.loop import minimize
+from ..solver.methods import preset
 from ..theory.parameters import prescribe, zoht_step
 from ._logistic_report import finish
 from ._work import Plan

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import datasets, risks, sets, theory
-from ..loop import minimize
-from ..plot import styles
+from ..displays.plot import styles
+from ..solver.loop import minimize
 from ._figures import GREY, new_figure, tidy
 from ._report import Chapter, Claim, Part, Table, against
 from ._work import Plan

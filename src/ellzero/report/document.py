@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._arrays import to_host
+from .._core.arrays import to_host
 from ..displays import ConvergenceDisplay, PathDisplay, TrackingDisplay, WeightsDisplay, groups_and_caps
 from ..displays._base import coordinate_names
-from ..path import Path
-from ..result import Result
+from ..solver.path import Path
+from ..solver.result import Result
 from .blocks import Html, claim, code, facts, paragraph, table
 from .figures import figure
 from .fingerprint import fingerprint

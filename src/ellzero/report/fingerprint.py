@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import to_host
+from .._core.arrays import to_host
 
 
 def fingerprint(data: Any) -> str:

@@ -2,7 +2,7 @@
 
 from .base import Constant, Point, Risk
 from .blackbox import BlackBox, BlackBoxError
-from .linear_models import Huber, LeastSquares, Logistic, Poisson
+from .losses import Huber, LeastSquares, Logistic, Poisson
 from .multinomial import Multinomial
 from .quadratic import Quadratic
 from .smooth import Smooth

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from .._arrays import Array, index_like, like, namespace, scatter, to_host
-from .._directions import Directions
-from .._validation import as_numbers, check_indices, check_vector
+from .._core.arrays import Array, index_like, like, namespace, scatter, to_host
+from .._core.directions import Directions
+from .._core.validation import as_numbers, check_indices, check_vector
 
 if TYPE_CHECKING:
-    from ._accuracy import Measured
+    from .accuracy import Measured
 
 
 @dataclass(frozen=True)
@@ -295,7 +295,7 @@ class Restricted(Risk):
         whole = self.risk.curvature(point.state)
         if whole is None:
             return None
-        from ._class_curvature import SelectedCurvature
+        from .class_curvature import SelectedCurvature
 
         return SelectedCurvature(whole, self.support)
 

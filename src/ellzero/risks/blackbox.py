@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._arrays import Array, to_host
-from .._validation import check_count, check_number, check_positive
-from ._evaluation import (
+from .._core.arrays import Array, to_host
+from .._core.validation import check_count, check_number, check_positive
+from .base import Point, Risk
+from .evaluation import (
     BudgetSpent,
     Failure,
     Outcome,
@@ -23,12 +24,11 @@ from ._evaluation import (
     evaluate_batch,
     evaluate_here,
 )
-from .base import Point, Risk
 
 if TYPE_CHECKING:
-    from .._checkpoint import Journal
-    from .._directions import Directions
-    from ..result import Counts
+    from .._core.directions import Directions
+    from ..solver.checkpoint import Journal
+    from ..solver.result import Counts
 
 POLICIES = ("raise", "penalise", "retry", "drop")
 
@@ -132,7 +132,7 @@ class BlackBox(Risk):
         """
         if self._session is not None:
             return self._session.evaluate(points, essential)
-        from ..result import Counts
+        from ..solver.result import Counts
 
         with self.session(Counts()) as session:
             return session.evaluate(points, essential)
@@ -158,8 +158,8 @@ class BlackBox(Risk):
 
         For other settings use ``ez.ZerothOrder(...).bind(risk, counts, entropy)``, which has the same two methods.
         """
-        from ..oracles import ZerothOrder
-        from ..result import Counts
+        from ..solver.oracles import ZerothOrder
+        from ..solver.result import Counts
 
         self._asked = ZerothOrder().bind(self, Counts(), [0])
         return self._asked.queries(w, t)

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import Array, finfo_eps, to_host
-from .._directions import Directions
-from .._validation import check_indices
-from ._class_curvature import ClassCurvature
-from ._design import Dense, Design
-from ._linear import LinearModel, check_labels
+from .._core.arrays import Array, finfo_eps, to_host
+from .._core.directions import Directions
+from .._core.validation import check_indices
+from ..design.matrices import Dense, Design
 from .base import Point, Restricted, Risk
+from .class_curvature import ClassCurvature
+from .linear import LinearModel, check_labels
 
 _CACHED = 2**18  # numbers that fit in a cache
 

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import Array, finfo_eps, index_like, norm, to_host
-from .._validation import check_indices, check_vector
-from ._accuracy import QuadraticMeasure
-from ._as_design import as_design
-from ._curvature import MatrixCurvature
-from ._design import Dense, Sparse, in_double, row_blocks, take
-from ._spectrum import LARGEST_GRAM
+from .._core.arrays import Array, finfo_eps, index_like, norm, to_host
+from .._core.validation import check_indices, check_vector
+from ..design.matrices import Dense, Sparse, in_double, row_blocks, take
+from ..design.reading import as_design
+from .accuracy import QuadraticMeasure
 from .base import Constant, Point, Risk
+from .curvature import MatrixCurvature
+from .spectrum import LARGEST_GRAM
 
 
 class Quadratic(Risk):

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import Array
-from .._validation import check_count, check_number
+from .._core.arrays import Array
+from .._core.validation import check_count, check_number
 from .base import Constant, Risk
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .._arrays import norm
+from .._core.arrays import norm
 from ._quadratic import minimise_over_polytope
 from ._slices import Polyhedron, _joined, polyhedron
 from ._supports import is_exact, is_nonempty

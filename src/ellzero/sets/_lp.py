@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import Array, finfo_eps, namespace
+from .._core.arrays import Array, finfo_eps, namespace
 
 
 def row_norm(v: Array, p: float = 2.0) -> Array:

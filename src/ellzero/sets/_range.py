@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from .._arrays import Array, like, namespace, to_host
+from .._core.arrays import Array, like, namespace, to_host
 
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from .._arrays import best_entries
+from .._core.arrays import best_entries
 from ._signs import admissible_signs
 from ._slices import Polyhedron, _joined, polyhedron
 from .base import ConstraintSet, EmptySlice

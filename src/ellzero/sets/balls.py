@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .._arrays import Array, namespace, sort_descending
-from .._validation import check_nonnegative, check_number
+from .._core.arrays import Array, namespace, sort_descending
+from .._core.validation import check_nonnegative, check_number
 from ._lp import project_lp, row_norm
 from ._tables import budget_increments, increments_by_projection, l2_increments, linear_increments
 from .base import RowSet

@@ -10,8 +10,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from .._arrays import Array, best_entries, finfo_eps, is_array, like, namespace, norm, scatter, to_host
-from .._validation import check_indices, check_k, check_nonnegative, check_vector, require_finite
+from .._core.arrays import Array, best_entries, finfo_eps, is_array, like, namespace, norm, scatter, to_host
+from .._core.validation import check_indices, check_k, check_nonnegative, check_vector, require_finite
 from ._range import in_range, narrowed, project_in_range, towards_zero
 
 #: max <z, w> - μ/2 ||w||² and a w that attains it; (inf, None) where there is no bound

@@ -7,8 +7,8 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from .._arrays import Array, like, norm
-from .._validation import check_count, check_positive
+from .._core.arrays import Array, like, norm
+from .._core.validation import check_count, check_positive
 from ._quadratic import minimise_by_cuts
 from .base import ConstraintSet, MemberNotFound, Support, on_host
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import Array, namespace
-from .._validation import as_numbers, check_nonnegative
+from .._core.arrays import Array, namespace
+from .._core.validation import as_numbers, check_nonnegative
 from ._quadratic import minimise_over_polytope
 from .base import ConstraintSet, EmptySlice, RowSet
 

@@ -9,7 +9,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from .._arrays import Array, like, namespace, to_host
+from .._core.arrays import Array, like, namespace, to_host
 from ._allocation import Block, allocate
 from ._range import in_range, narrowed, project_in_range, towards_zero
 from .base import ConstraintSet, EmptySlice, RowSet, SparseMaximum, objective, on_host

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import Array, like, to_host
-from .._validation import as_numbers, check_vector
+from .._core.arrays import Array, like, to_host
+from .._core.validation import as_numbers, check_vector
 from ._range import in_range, narrowed, project_in_range
 from .base import ConstraintSet, on_host
 

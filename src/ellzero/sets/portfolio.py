@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import Array, like, to_host
-from .._validation import check_nonnegative, check_number
+from .._core.arrays import Array, like, to_host
+from .._core.validation import check_nonnegative, check_number
 from ._positions import Positions
 from ._quadratic import minimise_over_polytope
 from ._range import in_range, project_in_range, widened

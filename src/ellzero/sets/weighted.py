@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import Array, finfo_eps, namespace
-from .._validation import check_vector
+from .._core.arrays import Array, finfo_eps, namespace
+from .._core.validation import check_vector
 from ._lp import row_norm
 from ._tables import l2_increments
 from .balls import SPECIAL_P, RadiusSet, unit_rows

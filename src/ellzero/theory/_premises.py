@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._arrays import to_host
-from ..risks._linear import LinearModel
+from .._core.arrays import to_host
 from ..risks.base import Constant
+from ..risks.linear import LinearModel
 from ._question import Question
 from .extents import variance_bound
 from .forms import Form, sparsity_needed

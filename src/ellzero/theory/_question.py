@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from .._arrays import norm
-from .._problem import for_every_output
-from .._validation import check_nonnegative, check_number, check_positive
+from .._core.arrays import norm
+from .._core.validation import check_nonnegative, check_number, check_positive
 from ..risks import BlackBox, Risk
 from ..risks.base import Constant, Point
 from ..sets import ConstraintSet, Everywhere
+from ..solver.problem import for_every_output
 from .constants import curvature_of
 from .extents import largest_norm, variance_bound
 from .forms import Form, prescribe_form

@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import to_host
-from .._validation import check_count
+from .._core.arrays import to_host
+from .._core.validation import check_count
 from ..risks import LeastSquares, Multinomial, Quadratic, Risk
-from ..risks._linear import LinearModel
 from ..risks.base import Constant, no_longer_exact
+from ..risks.linear import LinearModel
 from ._blocks import LARGEST_DECOMPOSED, Blocks, Decomposition
 
 #: a Hessian with more rows is not formed, and the constants are those of all coordinates

@@ -10,12 +10,12 @@ import math
 
 import numpy as np
 
-from .._arrays import to_host
-from .._validation import check_count, check_nonnegative
+from .._core.arrays import to_host
+from .._core.validation import check_count, check_nonnegative
+from ..design.matrices import row_blocks
 from ..risks import Huber, LeastSquares, Logistic, Multinomial, Risk
-from ..risks._design import row_blocks
-from ..risks._linear import LinearModel
 from ..risks.base import Constant
+from ..risks.linear import LinearModel
 from ..sets import (
     Box,
     ConstraintSet,

@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
-from .._validation import check_count, check_number
+from .._core.validation import check_count, check_number
 from .parameters import THEOREMS, Prescription, prescribe, sparsity_covered, sparsity_required
 
 Form = Literal["paper", "sharp", "widest"]

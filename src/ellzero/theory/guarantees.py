@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from .._validation import check_count, check_number, check_positive
+from .._core.validation import check_count, check_number, check_positive
 from ..risks import Risk
 from ..risks.base import Constant
 from ..sets import ConstraintSet, Everywhere

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from .._validation import check_count, check_k, check_nonnegative, check_number, check_positive
+from .._core.validation import check_count, check_k, check_nonnegative, check_number, check_positive
 
 #: sizes of batches and numbers of directions never exceed this, whatever t is
 LARGEST = 2**63 - 1

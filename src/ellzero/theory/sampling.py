@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from .._validation import check_count, check_number
+from .._core.validation import check_count, check_number
 from .parameters import THEOREMS, condition_number, prescribe
 
 

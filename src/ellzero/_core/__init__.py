@@ -1,0 +1,1 @@
+"""What every room stands on: array libraries, checks of arguments, random streams, interruptions."""

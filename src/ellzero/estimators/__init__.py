@@ -1,0 +1,29 @@
+"""scikit-learn estimators, loaded when first used."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+_WHERE = {
+    "SparseRegressor": "regression",
+    "SparseRegressorCV": "regression",
+    "SparseClassifier": "classification",
+    "SparseClassifierCV": "classification",
+}
+__all__ = [
+    "SparseClassifier",
+    "SparseClassifierCV",
+    "SparseRegressor",
+    "SparseRegressorCV",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _WHERE:
+        return getattr(import_module(f".{_WHERE[name]}", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

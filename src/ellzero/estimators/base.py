@@ -1,0 +1,248 @@
+"""What the estimators share: reading the data, asking the question, keeping the answer, selecting, certifying."""
+
+from __future__ import annotations
+
+import math
+import warnings
+import weakref
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.feature_selection import SelectorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from .._core.arrays import to_host
+from .._core.validation import as_array, is_masked
+from ..risks.linear import LinearModel
+from ..solver.methods import Method
+from ..solver.result import Result, Status
+from .html import table_of_coefficients
+from .reading import Question, read_k, read_question
+from .standardised import answers, is_stochastic
+
+Maker = Callable[..., LinearModel]
+
+
+class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
+    """min R(w) subject to ||w||_0 <= k, w in Γ, as a scikit-learn estimator; subclasses choose R."""
+
+    # what the estimators that choose k leave as it is
+    method: str | Method = "auto"
+    max_iter: int = 1000
+    random_state: Any = None
+    #: times the typical variance of a column, the ridge where none is asked for
+    _relative_ridge: ClassVar[float] = 0.0
+
+    k: Any
+    constraint: Any
+    groups: Any
+    keep: Any
+    ridge: Any
+    fit_intercept: bool
+    standardize: bool
+
+    # Reading.
+
+    def _check_y(self, y: np.ndarray) -> np.ndarray:
+        return y
+
+    def _maker(self, y: np.ndarray, sample_weight: np.ndarray | None) -> Maker:
+        """What makes the risk of any rows."""
+        raise NotImplementedError
+
+    def _read(self, X: Any, y: Any, sample_weight: Any, *, reset: bool = True) -> tuple[Any, Any, Any]:
+        for name, given in (("X", X), ("y", y), ("sample_weight", sample_weight)):
+            if is_masked(given):
+                as_array(given, name)  # says what to do
+            if getattr(getattr(given, "dtype", None), "kind", None) in ("m", "M"):
+                raise TypeError(f"{name} must be numbers, got dtype {given.dtype}; encode or drop dates first")
+        numeric = "regressor" in self.__sklearn_tags__().estimator_type
+        try:
+            X, y = validate_data(
+                self, X, y, reset=reset, accept_sparse=("csr", "csc"), dtype=(np.float64, np.float32), y_numeric=numeric
+            )
+        except (ValueError, OverflowError) as error:  # of NumPy, which does not say whose numbers these are
+            if isinstance(error, OverflowError) or "inhomogeneous" in str(error):
+                raise ValueError(f"X and y must be numbers, X with rows of one length: {error}") from None
+            raise
+        if sample_weight is not None:
+            sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
+            with np.errstate(over="ignore"):
+                if np.isinf(sample_weight.sum()):  # only ratios matter
+                    sample_weight = sample_weight / sample_weight.max()
+        return X, self._check_y(y), sample_weight
+
+    def _risk(self, maker: Maker, X: Any, y: Any, sample_weight: Any, ridge: float) -> LinearModel:
+        return maker(X, y, ridge=ridge, sample_weight=sample_weight, fit_intercept=self.fit_intercept)
+
+    def _question(self, n_outputs: int) -> Question:
+        names = getattr(self, "feature_names_in_", None)
+        return read_question(self.constraint, self.groups, self.keep, names, self.n_features_in_, n_outputs)
+
+    def _answers(self, risk: LinearModel, ks: list[int], question: Question, x0: Any = None) -> list[Result]:
+        rng = None if self.random_state is None else check_random_state(self.random_state).randint(2**31)
+        options = {"max_iter": self.max_iter, "rng": rng, "x0": x0}
+        return answers(risk, ks, question, self.method, self.standardize, **options)
+
+    # Fitting.
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Find the coefficients.
+
+        Parameters
+        ----------
+        X : array, DataFrame or sparse matrix of shape (n_samples, n_features)
+        y : array of shape (n_samples,)
+        sample_weight : array of shape (n_samples,), optional
+            At least 0; a row of weight 2 counts as two rows.
+
+        Returns
+        -------
+        self
+        """
+        read = self._read(X, y, sample_weight)
+        maker = self._maker(*read[1:])
+        ridge = self._relative_ridge * typical_variance(read[0], read[2]) if self.ridge is None else self.ridge
+        risk = self._risk(maker, *read, ridge)
+        question = self._question(risk.n_outputs)
+        k = read_k(self.k, risk.n_features, question.keep.size)
+        self._keep_answer(risk, self._answers(risk, [k], question)[-1], question, (X, y, sample_weight))
+        return self
+
+    def _keep_answer(self, risk: LinearModel, result: Result, question: Question, data: tuple[Any, ...]) -> None:
+        self.__dict__.pop("certificate_", None)
+        self.result_, self.k_, self.ridge_, self.n_iter_ = result, result.k, risk.ridge, result.nit
+        self._kept_features = question.kept_features
+        self._data = tuple(map(_weakly, data))
+        self._set_coefficients(to_host(result.x), risk.intercept(result.x), risk)
+        if result.status is Status.MAX_ITER and not is_stochastic(self.method):
+            warnings.warn(f"{result.message}; raise max_iter", ConvergenceWarning, stacklevel=3)
+        elif result.status is Status.DIVERGED:
+            warnings.warn(f"{result.message}, or a ridge", ConvergenceWarning, stacklevel=3)
+
+    def _set_coefficients(self, x: np.ndarray, intercept: Any, risk: LinearModel) -> None:
+        raise NotImplementedError
+
+    # Using.
+
+    def _linear(self, X: Any) -> np.ndarray:
+        """XWᵀ + b, from the columns that W needs."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, accept_sparse=("csr", "csc"), dtype=(np.float64, np.float32))
+        if issparse(X):
+            return np.asarray(X @ self.coef_.T + self.intercept_)
+        needed = np.flatnonzero(np.atleast_2d(self.coef_).any(axis=0))
+        return np.asarray(X[:, needed] @ self.coef_[..., needed].T + self.intercept_)
+
+    def _get_support_mask(self) -> np.ndarray:
+        """Features with a nonzero coefficient, and those that are always kept."""
+        check_is_fitted(self)
+        mask: np.ndarray = np.any(np.atleast_2d(self.coef_) != 0, axis=0)
+        mask[self._kept_features] = True
+        return mask
+
+    def certify(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        time_limit: float | None = None,
+        target_gap: float | None = None,
+    ) -> Any:
+        """How far the objective is from the best one that k nonzeros in Γ allow, proved.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            The data of the fit: an estimator does not keep them.
+        time_limit, target_gap : float, optional
+            As for `ellzero.certify`.
+
+        Returns
+        -------
+        Certificate
+            Also in ``certificate_`` and ``result_.certificate``.
+        """
+        import ellzero
+
+        check_is_fitted(self)
+        read = self._read(X, y, sample_weight, reset=False)
+        risk = self._risk(self._maker(*read[1:]), *read, self.ridge_)
+        x, fun = self.result_.x, self.result_.fun
+        value = risk.value(x) if risk.n_features == x.size else math.nan
+        if not abs(value - fun) <= 1e-5 * (abs(value) + abs(fun)):
+            raise ValueError(
+                "X, y and sample_weight must be those of the fit: "
+                f"there the objective was {fun:.6g}, here it is {value:.6g}"
+            )
+        self.certificate_ = ellzero.certify(risk, self.result_, time_limit=time_limit, target_gap=target_gap)
+        self.result_.certificate = self.certificate_
+        return self.certificate_
+
+    def __getattr__(self, name: str) -> Any:
+        # not a property: those are evaluated by whoever lists the members of an estimator, and this one takes time
+        if name == "certificate_" and "result_" in self.__dict__:
+            if self.result_.certificate is not None:  # of the exact method
+                return self.result_.certificate
+            data = tuple(refer() for refer in self.__dict__.get("_data", ()))
+            if len(data) != 3 or data[0] is None or data[1] is None:
+                raise AttributeError(
+                    "certificate_ needs the data of the fit, which the estimator does not keep and nobody else does "
+                    "any more; use certify(X, y)"
+                )
+            return self.certify(*data)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def __getstate__(self) -> Any:
+        state = dict(super().__getstate__())
+        state.pop("_data", None)
+        return state
+
+    # Showing.
+
+    def _repr_html_inner(self) -> str:
+        """scikit-learn's diagram, and below it what was selected."""
+        diagram: str = super()._repr_html_inner()
+        return diagram + table_of_coefficients(self) if hasattr(self, "result_") else diagram
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
+        if "text/html" in bundle:
+            bundle["text/html"] = self._repr_html_inner()
+        return bundle
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def typical_variance(X: Any, sample_weight: np.ndarray | None) -> float:
+    """The median of the (weighted) variances of the columns that vary; 1 where nothing does.
+
+    Not the mean: a column in other units than the rest, grams among tonnes, would decide alone.
+    """
+    share = np.full(X.shape[0], 1 / X.shape[0])
+    if sample_weight is not None and sample_weight.any():
+        share = sample_weight / sample_weight.max()  # first, for the sum may overflow
+        share = share / share.sum()
+    with np.errstate(over="ignore", invalid="ignore"):  # a column of 1e200 says nothing about the others
+        means = X.T @ share
+        squares = np.einsum("ij,ij,i->j", X, X, share) if isinstance(X, np.ndarray) else X.power(2).T @ share
+        variances = squares - means**2
+        varies = np.isfinite(variances) & (variances > 1e-12 * squares)
+    return float(np.median(variances[varies])) if varies.any() else 1.0
+
+
+def _weakly(thing: Any) -> Callable[[], Any]:
+    """What was handed in, as long as somebody else keeps it too; lists, which nobody can watch, are kept."""
+    try:
+        return weakref.ref(thing)
+    except TypeError:
+        return lambda: thing

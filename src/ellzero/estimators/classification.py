@@ -1,0 +1,214 @@
+"""Sparse classification for scikit-learn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.special import expit, softmax
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+
+from ..risks import Logistic, Multinomial
+from ..risks.linear import LinearModel
+from .base import Maker, SparseLinearModel
+from .cross_validation import ChosenByCrossValidation
+
+
+class _Classifier(ClassifierMixin, SparseLinearModel):  # type: ignore[misc]
+    _relative_ridge = 0.01
+
+    def _check_y(self, y: np.ndarray) -> np.ndarray:
+        check_classification_targets(y)
+        return y
+
+    def _maker(self, y: np.ndarray, sample_weight: np.ndarray | None) -> Maker:
+        there = np.unique(y if sample_weight is None else y[sample_weight > 0])
+        if there.size < 2:
+            raise ValueError(
+                f"y must hold at least two classes with positive sample_weight, got one class: {there.tolist()}"
+            )
+        return Logistic if np.unique(y).size == 2 else Multinomial
+
+    def _set_coefficients(self, x: np.ndarray, intercept: Any, risk: LinearModel) -> None:
+        self.classes_ = risk.classes_  # type: ignore[attr-defined]
+        self.coef_ = x.reshape(-1, self.n_features_in_)
+        self.intercept_ = np.atleast_1d(np.asarray(intercept, dtype=float))
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """x_iᵀw + b: the log-odds of the second class, or a column for each of several classes.
+
+        Parameters
+        ----------
+        X : array, DataFrame or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        array of shape (n_samples,) or (n_samples, n_classes)
+        """
+        z = self._linear(X)
+        return z[:, 0] if z.shape[1] == 1 else z
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """The probability of each class, in the order of ``classes_``.
+
+        Parameters
+        ----------
+        X : array, DataFrame or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        array of shape (n_samples, n_classes)
+        """
+        z = self.decision_function(X)
+        return np.column_stack([expit(-z), expit(z)]) if z.ndim == 1 else np.asarray(softmax(z, axis=1))
+
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """The logarithm of `predict_proba`."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self.predict_proba(X)))
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The most probable class.
+
+        Parameters
+        ----------
+        X : array, DataFrame or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        array of shape (n_samples,)
+        """
+        z = self.decision_function(X)
+        chosen: np.ndarray = self.classes_[(z > 0).astype(int) if z.ndim == 1 else z.argmax(axis=1)]
+        return chosen
+
+
+class SparseClassifier(_Classifier):
+    """min (1/n) Σ ℓ(x_iᵀw + b, y_i) + (ridge/2)||w||²  subject to  ||w||_0 <= k,  w in Γ.
+
+    ℓ is the logistic loss of two classes, or the cross-entropy of several. With c > 2 classes there is a vector
+    of coefficients for each, w has c·n_features entries, and k counts the nonzeros of all of them together, so that
+    a feature costs as many as there are classes that use it.
+
+    Parameters
+    ----------
+    k : int or float, optional
+        How many nonzero coefficients are allowed, or which fraction of them; 5 by default, or as many as there are.
+    constraint, groups
+        As for `SparseRegressor`; with several classes Γ holds for the coefficients of each.
+    keep : indices, names or mask, optional
+        Features that may always be nonzero, in each class, and are always selected; they count in k.
+    ridge : float, optional
+        In the units of X. By default 0.01 times the median variance of the columns: without any, the coefficients of
+        classes that a line can separate would be infinite.
+    fit_intercept, standardize, method, max_iter, random_state
+        As for `SparseRegressor`.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+    coef_ : array of shape (1, n_features) or (n_classes, n_features)
+    intercept_ : array of shape (1,) or (n_classes,)
+    result_, certificate_, k_, ridge_, n_iter_, n_features_in_, feature_names_in_
+        As for `SparseRegressor`.
+
+    Examples
+    --------
+    >>> import ellzero as ez
+    >>> problem = ez.datasets.make_classification(500, 50, 3, scale=2.0)
+    >>> model = ez.SparseClassifier(k=3).fit(problem.X, problem.y)
+    >>> bool((model.get_support() == (problem.truth != 0)).all())
+    True
+    """
+
+    def __init__(
+        self,
+        k: int | float | None = None,
+        *,
+        constraint: Any = None,
+        groups: Any = None,
+        keep: Any = None,
+        ridge: float | None = None,
+        fit_intercept: bool = True,
+        standardize: bool = True,
+        method: Any = "auto",
+        max_iter: int = 1000,
+        random_state: Any = None,
+    ) -> None:
+        self.k = k
+        self.constraint = constraint
+        self.groups = groups
+        self.keep = keep
+        self.ridge = ridge
+        self.fit_intercept = fit_intercept
+        self.standardize = standardize
+        self.method = method
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+
+class SparseClassifierCV(ChosenByCrossValidation, _Classifier):
+    """`SparseClassifier` with k and the ridge chosen by cross-validation, along a warm-started path of k.
+
+    Parameters
+    ----------
+    ks : int or sequence of int or float, optional
+        The k to try: numbers or fractions; an integer K means 1, ..., K. By default 1, 2, ..., 6, 8, 10, 13, 16, 20,
+        and further as long as the largest is the best.
+    constraint, groups, keep, fit_intercept, standardize
+        As for `SparseClassifier`.
+    ridge : float or sequence of float, optional
+        The ridges to try. By default 0.01, 0.1 and 1 times the median variance of the columns.
+    cv : int, splitter or iterable
+        As in scikit-learn; 5 stratified folds by default.
+    scoring : str or callable, optional
+        As in scikit-learn, greater is better; minus the mean loss on the rows left out by default.
+    rule : {"best", "1se"}
+        The best mean score, or the smallest k whose mean is within one standard error of it.
+    n_jobs : int, optional
+        Folds computed at the same time.
+
+    Attributes
+    ----------
+    k_, ridge_, cv_results_, path_
+        As for `SparseRegressorCV`.
+    classes_, coef_, intercept_, result_, certificate_, n_iter_, n_features_in_, feature_names_in_
+        As for `SparseClassifier`.
+
+    Examples
+    --------
+    >>> import ellzero as ez
+    >>> problem = ez.datasets.make_classification(500, 50, 3, scale=2.0)
+    >>> ez.SparseClassifierCV(ks=6, ridge=0.01, rule="1se").fit(problem.X, problem.y).k_
+    3
+    """
+
+    _relative_ridges = (0.01, 0.1, 1.0)
+
+    def __init__(
+        self,
+        ks: Any = None,
+        *,
+        constraint: Any = None,
+        groups: Any = None,
+        keep: Any = None,
+        ridge: Any = None,
+        fit_intercept: bool = True,
+        standardize: bool = True,
+        cv: Any = None,
+        scoring: Any = None,
+        rule: str = "best",
+        n_jobs: int | None = None,
+    ) -> None:
+        self.ks = ks
+        self.constraint = constraint
+        self.groups = groups
+        self.keep = keep
+        self.ridge = ridge
+        self.fit_intercept = fit_intercept
+        self.standardize = standardize
+        self.cv = cv
+        self.scoring = scoring
+        self.rule = rule
+        self.n_jobs = n_jobs

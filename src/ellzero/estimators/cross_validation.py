@@ -1,0 +1,238 @@
+"""The choice of k and of the ridge by cross-validation, along a warm-started path of k in every fold."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import is_classifier
+from sklearn.metrics import get_scorer
+from sklearn.model_selection import check_cv
+from sklearn.utils.metadata_routing import (
+    MetadataRouter,
+    MethodMapping,
+    _raise_for_params,
+    _routing_enabled,
+    process_routing,
+)
+from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import _check_method_params
+
+from .._core.arrays import to_host
+from ..risks.linear import LinearModel
+from .base import Maker, SparseLinearModel, typical_variance
+from .reading import Question, read_ks
+
+#: tried together; the next ones as long as the largest is the best
+_LEVELS = [
+    [1, 2, 3, 4, 5, 6, 8, 10, 13, 16, 20],
+    [25, 32, 40],
+    [50, 64, 80],
+    [100, 130, 160],
+    [200, 250, 320, 400, 500],
+]
+_RULES = ("best", "1se")
+
+#: coefficients and intercept of an answer
+Solution = tuple[np.ndarray, Any]
+
+
+class ChosenByCrossValidation(SparseLinearModel):
+    """argmin over (k, ridge) of the mean score on the rows left out, then the answer for it on all rows."""
+
+    #: times the typical variance of a column
+    _relative_ridges: ClassVar[tuple[float, ...]] = (0.001, 0.01, 0.1, 1.0)
+
+    ks: Any
+    cv: Any
+    scoring: Any
+    rule: str
+    n_jobs: int | None
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, **params: Any) -> Any:
+        """Choose k and the ridge, and find the coefficients.
+
+        Parameters
+        ----------
+        X : array, DataFrame or sparse matrix of shape (n_samples, n_features)
+        y : array of shape (n_samples,)
+        sample_weight : array of shape (n_samples,), optional
+            At least 0; used in the fits and in the scores.
+        **params
+            For the splitter and the scorer, where scikit-learn's metadata routing is enabled.
+
+        Returns
+        -------
+        self
+        """
+        _raise_for_params(params, self, "fit")
+        if self.rule not in _RULES:
+            raise ValueError(f"rule must be one of {', '.join(map(repr, _RULES))}, got {self.rule!r}")
+        data = self._read(X, y, sample_weight)
+        maker = self._maker(*data[1:])
+        folds, score_params = self._split(data, sample_weight, params)
+        whole = maker(*data[:2])
+        question, ridges = self._question(whole.n_outputs), self._ridges(data[0], data[2])
+        search = _Search(self, maker, data, whole, question, folds, score_params)
+        ks, scores = search.run(self._levels(whole, question, folds), ridges)
+        k, ridge = self._choose(ks, ridges, scores)
+        risk = self._risk(maker, *data, ridge)
+        self.path_ = self._answers(risk, [level for level in ks if level <= k], question)
+        if self.method == "auto":  # a cold start may see further: the answer is no worse than a fit of this k alone
+            self.path_[-1] = min(self.path_[-1], *self._answers(risk, [k], question), key=lambda res: res.fun)
+        self._keep_answer(risk, self.path_[-1], question, (X, y, sample_weight))
+        return self
+
+    def _split(self, data: tuple[Any, ...], sample_weight: Any, params: dict[str, Any]) -> tuple[list[Any], Any]:
+        splitter = check_cv(self.cv, data[1], classifier=is_classifier(self))
+        if _routing_enabled():
+            routed = process_routing(self, "fit", sample_weight=sample_weight, **params)
+            return list(splitter.split(*data[:2], **routed.splitter.split)), routed.scorer.score
+        weights = {} if sample_weight is None else {"sample_weight": data[2]}
+        return list(splitter.split(*data[:2])), weights
+
+    def _levels(self, whole: LinearModel, question: Question, folds: list[Any]) -> list[list[int]]:
+        """The k, in portions."""
+        least = max(1, np.union1d(question.keep, question.gamma.forced).size)
+        if self.ks is not None:
+            return [read_ks(self.ks, whole.n_features, question.keep.size)]
+        # more than there are rows fit anything; fewer features than that can all be tried
+        rows = min(train.size for train, _ in folds)
+        most = max(least, min(whole.n_features, rows))
+        portions = [[k for k in portion if least <= k <= most] for portion in _LEVELS]
+        if not portions[0]:
+            portions[0] = [least]
+        return [portion for portion in portions if portion]
+
+    def _ridges(self, X: Any, sample_weight: Any) -> list[float]:
+        if self.ridge is None:
+            size = typical_variance(X, sample_weight)
+            return [share * size for share in self._relative_ridges]
+        ridges = list(self.ridge) if isinstance(self.ridge, Iterable) else [self.ridge]
+        if not ridges:
+            raise ValueError("ridge must name at least one number, got none")
+        return ridges
+
+    def _choose(self, ks: list[int], ridges: list[float], scores: np.ndarray) -> tuple[int, float]:
+        """k and ridge by the rule, from scores[ridge, k, fold]; of equals the smallest k, then the larger ridge."""
+        n_folds = scores.shape[2]
+        pairs = list(itertools.product(ridges, ks))
+        flat = scores.reshape(len(pairs), n_folds)
+        means = flat.mean(axis=1)
+        self.cv_results_ = {
+            "k": np.array([k for _, k in pairs]),
+            "ridge": np.array([ridge for ridge, _ in pairs]),
+            "mean_test_score": means,
+            "std_test_score": flat.std(axis=1),
+            **{f"split{i}_test_score": flat[:, i] for i in range(n_folds)},
+        }
+        if np.isnan(means).all():
+            raise ValueError("scoring gave NaN for every k; use another scoring, or other folds")
+        best = int(np.nanargmax(means))
+        slack = flat[best].std(ddof=1) / np.sqrt(n_folds) if self.rule == "1se" and n_folds > 1 else 0.0
+        good = [i for i in range(len(pairs)) if means[i] >= means[best] - slack]
+        smallest = min(pairs[i][1] for i in good)
+        chosen = max((i for i in good if pairs[i][1] == smallest), key=lambda i: (means[i], pairs[i][0]))
+        return pairs[chosen][1], pairs[chosen][0]
+
+    def get_metadata_routing(self) -> Any:
+        """What `fit` wants, and what it hands on to the splitter and the scorer."""
+        router = MetadataRouter(owner=self).add_self_request(self)
+        router.add(
+            splitter=check_cv(self.cv, classifier=is_classifier(self)),
+            method_mapping=MethodMapping().add(caller="fit", callee="split"),
+        )
+        scorer = None if self.scoring is None else get_scorer(self.scoring)
+        return router.add(scorer=scorer, method_mapping=MethodMapping().add(caller="fit", callee="score"))
+
+
+class _Search:
+    """scores[ridge, k, fold], computed portion after portion of k."""
+
+    def __init__(
+        self,
+        model: ChosenByCrossValidation,
+        maker: Maker,
+        data: tuple[Any, ...],
+        whole: LinearModel,
+        question: Question,
+        folds: list[Any],
+        score_params: Any,
+    ) -> None:
+        self.model, self.maker, self.data, self.whole, self.question = model, maker, data, whole, question
+        self.folds, self.score_params = folds, score_params
+        self.scorer = None if model.scoring is None else get_scorer(model.scoring)
+
+    def run(self, portions: list[list[int]], ridges: list[float]) -> tuple[list[int], np.ndarray]:
+        """All k that were tried, and their scores."""
+        self._check_folds()
+        jobs = list(itertools.product(ridges, range(len(self.folds))))
+        starts: list[Any] = [None] * len(jobs)
+        ks: list[int] = []
+        scores = np.empty((len(ridges), 0, len(self.folds)))
+        for portion in portions:
+            paths = Parallel(n_jobs=self.model.n_jobs)(
+                delayed(_solve)(self.model, self.maker, self.data, self.folds[i][0], portion, ridge, self.question, x0)
+                for (ridge, i), x0 in zip(jobs, starts, strict=True)
+            )
+            starts = [path[-1][0] for path in paths]
+            new = [[self._score(s, self.folds[i][1]) for s in path] for (_, i), path in zip(jobs, paths, strict=True)]
+            shape = (len(ridges), len(self.folds), len(portion))
+            scores = np.concatenate([scores, np.reshape(new, shape).swapaxes(1, 2)], axis=1)
+            ks += portion
+            best_of_k = scores.mean(axis=2).max(axis=0)
+            if np.isnan(best_of_k).all() or np.nanargmax(best_of_k) < len(ks) - 1:
+                break
+        return ks, scores
+
+    def _check_folds(self) -> None:
+        """Every class must be there in every fit, and some weight in every fit and every score."""
+        weights = self.data[2]
+        weighted = self.scorer is None or "sample_weight" in self.score_params
+        for train, test in self.folds:
+            if weights is not None and not (weights[train].any() and (weights[test].any() or not weighted)):
+                raise ValueError(
+                    "sample_weight is 0 on all rows of a fold of cv; leave out these rows, or shuffle them"
+                )
+            missing = np.setdiff1d(getattr(self.whole, "classes_", []), self.data[1][train])
+            if missing.size:
+                raise ValueError(
+                    f"cv leaves no row of class {missing[0]} to fit on in one of its folds; use stratified folds"
+                )
+
+    def _score(self, solution: Solution, rows: np.ndarray) -> float:
+        """Minus the mean loss on the rows, or what the scorer says of them."""
+        X, y, sample_weight = self.data
+        x, intercept = solution
+        if self.scorer is not None:
+            fitted = copy.copy(self.model)
+            fitted.__dict__.pop("feature_names_in_", None)  # the rows of X come without names here
+            fitted._set_coefficients(x, intercept, self.whole)
+            params = _check_method_params(X, params=self.score_params, indices=rows)
+            return float(self.scorer(fitted, X[rows], y[rows], **params))
+        whole = self.whole
+        z = whole._predict(whole.design, whole.as_vector(x), np.flatnonzero(x))
+        with np.errstate(over="ignore"):
+            losses = to_host(whole._loss(z + intercept)).astype(float)[rows]
+        weights = None if sample_weight is None else sample_weight[rows]
+        return -float(np.average(losses, weights=weights))
+
+
+def _solve(
+    model: ChosenByCrossValidation,
+    maker: Maker,
+    data: tuple[Any, ...],
+    train: np.ndarray,
+    ks: list[int],
+    ridge: float,
+    question: Question,
+    x0: Any,
+) -> list[Solution]:
+    """The answers on the rows of a fold."""
+    X, y, sample_weight = data
+    weights = None if sample_weight is None else sample_weight[train]
+    risk = model._risk(maker, X[train], y[train], weights, ridge)
+    return [(to_host(res.x), risk.intercept(res.x)) for res in model._answers(risk, ks, question, x0)]

@@ -1,0 +1,191 @@
+"""Sparse regression for scikit-learn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import RegressorMixin
+
+from ..risks.linear import LinearModel
+from .base import Maker, SparseLinearModel
+from .cross_validation import ChosenByCrossValidation
+from .reading import read_loss
+
+
+class _Regressor(RegressorMixin, SparseLinearModel):  # type: ignore[misc]
+    loss: Any
+
+    def _maker(self, y: np.ndarray, sample_weight: np.ndarray | None) -> Maker:
+        return read_loss(self.loss, y, sample_weight)  # type: ignore[return-value]
+
+    def _set_coefficients(self, x: np.ndarray, intercept: Any, risk: LinearModel) -> None:
+        self.coef_, self.intercept_ = x, float(intercept)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Xw + b, or exp of it for the Poisson loss.
+
+        Parameters
+        ----------
+        X : array, DataFrame or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        array of shape (n_samples,)
+        """
+        z = self._linear(X)
+        return np.exp(z) if self.loss == "poisson" else z
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = self.loss == "poisson"
+        return tags
+
+
+class SparseRegressor(_Regressor):
+    """min (1/n) Σ ℓ(x_iᵀw + b, y_i) + (ridge/2)||w||²  subject to  ||w||_0 <= k,  w in Γ.
+
+    Parameters
+    ----------
+    k : int or float, optional
+        How many nonzero coefficients are allowed, or which fraction of them; 5 by default, or as many as there are.
+    loss : {"squared", "huber", "poisson"} or ("huber", delta)
+        ℓ. Huber's is quadratic up to delta, in the units of y, and linear beyond; delta is 1.35 robust standard
+        deviations of y if it is not given. "poisson" is half the deviance of counts, predictions are exp(x_iᵀw + b).
+    constraint : set, word or mapping, optional
+        Γ, in the units of X and y: a set of `ellzero.sets`, or "nonnegative", "nonpositive", "simplex" (w >= 0,
+        Σw = 1), "subsimplex" (w >= 0, Σw <= 1). With groups, the set of every group, or a mapping from label to set.
+    groups : labels, optional
+        A label for each feature, or a mapping (or Series) from feature name to label; None: in no group.
+    keep : indices, names or mask, optional
+        Features that may always be nonzero and are always selected; they count in k.
+    ridge : float
+        In the units of X and y, like Γ: put a StandardScaler in front to penalise all features alike.
+    fit_intercept : bool
+        Whether b is free; it counts neither in k nor in Γ nor in the ridge.
+    standardize : bool
+        Whether the search compares coefficients in units of their columns' standard deviations. This changes the
+        way to the answer, never the question: Γ, ridge and coefficients stay in the user's units.
+    method : str or Method
+        As for `ellzero.minimize`; "exact" searches until the answer is proved.
+    max_iter : int
+        Iterations at the most.
+    random_state : int, RandomState or None
+        For methods that draw random numbers; the default method draws none.
+
+    Attributes
+    ----------
+    coef_, intercept_ : array of shape (n_features,), float
+    result_ : Result
+        The whole answer of `ellzero.minimize`.
+    certificate_ : Certificate
+        A proved bound on the distance to the best objective, computed when first read, if the data of the fit are
+        still there; the estimator does not keep them. `certify` takes them again, and a time limit.
+    k_, ridge_, n_iter_ : int, float, int
+    n_features_in_, feature_names_in_
+
+    Examples
+    --------
+    >>> import ellzero as ez
+    >>> problem = ez.datasets.make_regression(100, 50, 3)
+    >>> model = ez.SparseRegressor(k=3).fit(problem.X, problem.y)
+    >>> bool((model.get_support() == (problem.truth != 0)).all())
+    True
+    """
+
+    def __init__(
+        self,
+        k: int | float | None = None,
+        *,
+        loss: Any = "squared",
+        constraint: Any = None,
+        groups: Any = None,
+        keep: Any = None,
+        ridge: float = 0.0,
+        fit_intercept: bool = True,
+        standardize: bool = True,
+        method: Any = "auto",
+        max_iter: int = 1000,
+        random_state: Any = None,
+    ) -> None:
+        self.k = k
+        self.loss = loss
+        self.constraint = constraint
+        self.groups = groups
+        self.keep = keep
+        self.ridge = ridge
+        self.fit_intercept = fit_intercept
+        self.standardize = standardize
+        self.method = method
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+
+class SparseRegressorCV(ChosenByCrossValidation, _Regressor):
+    """`SparseRegressor` with k and the ridge chosen by cross-validation, along a warm-started path of k.
+
+    Parameters
+    ----------
+    ks : int or sequence of int or float, optional
+        The k to try: numbers or fractions; an integer K means 1, ..., K. By default 1, 2, ..., 6, 8, 10, 13, 16, 20,
+        and further as long as the largest is the best.
+    loss, constraint, groups, keep, fit_intercept, standardize
+        As for `SparseRegressor`.
+    ridge : float or sequence of float, optional
+        The ridges to try. By default 0.001, 0.01, 0.1 and 1 times the median variance of the columns.
+    cv : int, splitter or iterable
+        As in scikit-learn; 5 folds by default.
+    scoring : str or callable, optional
+        As in scikit-learn, greater is better; minus the mean loss on the rows left out by default.
+    rule : {"best", "1se"}
+        The best mean score, or the smallest k whose mean is within one standard error of it.
+    n_jobs : int, optional
+        Folds computed at the same time.
+
+    Attributes
+    ----------
+    k_, ridge_ : int, float
+        What was chosen.
+    cv_results_ : dict of arrays
+        "k", "ridge", "mean_test_score", "std_test_score" and "split0_test_score", ... as in GridSearchCV.
+    path_ : list of Result
+        The answers on all rows for the k up to the chosen one.
+    coef_, intercept_, result_, certificate_, n_iter_, n_features_in_, feature_names_in_
+        As for `SparseRegressor`.
+
+    Examples
+    --------
+    >>> import ellzero as ez
+    >>> problem = ez.datasets.make_regression(100, 50, 3)
+    >>> ez.SparseRegressorCV(ks=6, ridge=0.0, rule="1se").fit(problem.X, problem.y).k_
+    3
+    """
+
+    def __init__(
+        self,
+        ks: Any = None,
+        *,
+        loss: Any = "squared",
+        constraint: Any = None,
+        groups: Any = None,
+        keep: Any = None,
+        ridge: Any = None,
+        fit_intercept: bool = True,
+        standardize: bool = True,
+        cv: Any = None,
+        scoring: Any = None,
+        rule: str = "best",
+        n_jobs: int | None = None,
+    ) -> None:
+        self.ks = ks
+        self.loss = loss
+        self.constraint = constraint
+        self.groups = groups
+        self.keep = keep
+        self.ridge = ridge
+        self.fit_intercept = fit_intercept
+        self.standardize = standardize
+        self.cv = cv
+        self.scoring = scoring
+        self.rule = rule
+        self.n_jobs = n_jobs

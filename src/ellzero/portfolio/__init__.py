@@ -1,0 +1,31 @@
+"""Index tracking: mandates, trackers, backtests; loaded when first used."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+_WHERE = {
+    "Backtest": "backtest",
+    "IndexTracker": "tracker",
+    "InfeasibleMandate": "tracker",
+    "backtest": "backtest",
+    "prices_to_returns": "prices",
+}
+__all__ = [
+    "Backtest",
+    "IndexTracker",
+    "InfeasibleMandate",
+    "backtest",
+    "prices_to_returns",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _WHERE:
+        return getattr(import_module(f".{_WHERE[name]}", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

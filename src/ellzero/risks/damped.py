@@ -1,0 +1,106 @@
+"""A risk with a quadratic term added, under which a search sees further."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .._core.arrays import Array, like
+from .._core.validation import check_indices
+from .base import Point, Risk
+
+
+class Damped(Risk):
+    """R(w) + Σ_j damping_j w_j².
+
+    Parameters
+    ----------
+    risk : Risk
+    damping : array of shape (n_features,)
+    model : curvature, optional
+        That of R where R is quadratic, so that what it has gathered serves every damping.
+    """
+
+    def __init__(self, risk: Risk, damping: np.ndarray, model: Any = None) -> None:
+        self.risk, self.damping, self.model = risk, damping, model
+        self._damping = like(damping, risk.zero)
+        self.n_features, self.n_terms, self.n_outputs = risk.n_features, risk.n_terms, risk.n_outputs
+
+    @property
+    def convex(self) -> bool:  # type: ignore[override]
+        """Whether R is known to be convex."""
+        return self.risk.convex
+
+    @property
+    def lower_bound(self) -> float:  # type: ignore[override]
+        """That of R."""
+        return self.risk.lower_bound
+
+    def _forward(self, w: Array, support: Array | None) -> Point:
+        return self.risk.at(w, support)
+
+    def _value(self, w: Array, state: Point) -> float:
+        return state.value + float(self._damping @ w**2)
+
+    def _gradient(self, w: Array, state: Point) -> Array:
+        return state.gradient + 2 * self._damping * w
+
+    def _gradient_of_rows(self, w: Array, rows: np.ndarray) -> Array:
+        return self.risk._gradient_of_rows(w, rows) + 2 * self._damping * w
+
+    def curvature(self, point: Point) -> DampedCurvature | None:
+        """That of R, with the damping on its diagonal."""
+        model = self.model or self.risk.curvature(point.state)
+        return None if model is None else DampedCurvature(model, self.damping)
+
+    def restrict(self, support: Any) -> Damped:
+        """The same on the coordinates of the support."""
+        index = check_indices(support, self.n_features, "support")
+        return Damped(self.risk.restrict(index), self.damping[index])
+
+    def column_scales(self) -> np.ndarray | None:
+        """Those of R."""
+        return self.risk.column_scales()
+
+    @property
+    def zero(self) -> Array:
+        """The origin."""
+        return self.risk.zero
+
+
+class DampedCurvature:
+    """G + diag(damping)."""
+
+    def __init__(self, model: Any, damping: np.ndarray) -> None:
+        self.model, self.damping, self.exact = model, damping, model.exact
+
+    @property
+    def spent(self) -> int:
+        """Products with the data so far."""
+        return int(self.model.spent)
+
+    def affords(self, n_columns: int) -> bool:
+        """Whether so many columns fit."""
+        return bool(self.model.affords(n_columns))
+
+    @property
+    def diagonal(self) -> np.ndarray:
+        """The diagonal."""
+        return np.asarray(self.model.diagonal + self.damping)
+
+    def columns(self, index: np.ndarray) -> np.ndarray:
+        """The columns at the index."""
+        columns = np.array(self.model.columns(index))
+        columns[index, np.arange(index.size)] += self.damping[index]
+        return columns
+
+    def images(self, index: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+        """The columns at the index, times vectors."""
+        images: np.ndarray = self.model.images(index, vectors)
+        images[index] += self.damping[index, None] * vectors
+        return images
+
+    def block(self, index: np.ndarray) -> np.ndarray:
+        """The rows and columns at the index."""
+        return np.asarray(self.model.block(index) + np.diag(self.damping[index]))

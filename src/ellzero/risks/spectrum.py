@@ -1,0 +1,109 @@
+"""How large and how small XᵀΩX can get: the constants of every linear model, from one routine."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from .._core.arrays import Array, norm, to_host
+from ..design.matrices import Design
+from .base import Constant
+
+#: up to this size of the smaller Gram matrix its eigenvalues are computed, about a second at the limit
+LARGEST_GRAM = 2000
+
+_LANCZOS_STEPS = 60
+_FAILURE_PROBABILITY = 1e-10
+
+
+def extreme_eigenvalues(design: Design, share: Array | float, centred: bool) -> tuple[Constant, Constant]:
+    """The largest and the smallest eigenvalue of XᵀΩX with Ω = diag(share), Σ share = 1.
+
+    With `centred`, of Xᵀ(Ω - ωωᵀ)X: what remains when an intercept takes the mean away. X itself is never
+    centred, so that a sparse X stays sparse.
+    """
+    n, p = design.shape
+    weights = np.broadcast_to(np.asarray(to_host(share) if np.ndim(share) else share, dtype=np.float64), n)
+    if not design.explicit or min(n, p) > LARGEST_GRAM:
+        return _largest_by_lanczos(design, weights, centred), Constant(0.0, "bound")
+    gram, trace = _smaller_gram(design, weights, centred)
+    if not math.isfinite(trace):  # the squares of X overflow: nothing is known
+        return Constant(math.inf, "bound"), Constant(0.0, "bound")
+    eigenvalues = np.linalg.eigvalsh(gram)
+    # The sums of products, the centring and the eigenvalue routine each err by a multiple of eps·trace.
+    margin = float(np.finfo(np.float64).eps) * (n + p + 10) * (2 if centred else 1) * trace
+    singular = p > n - centred  # more columns than the rank allows: the smallest eigenvalue is 0
+    smallest = 0.0 if singular else max(0.0, float(eigenvalues[0]) - margin)
+    return Constant(float(eigenvalues[-1]) + margin, "exact"), Constant(smallest, "exact")
+
+
+def _smaller_gram(design: Design, weights: np.ndarray, centred: bool) -> tuple[np.ndarray, float]:
+    """Whichever is smaller of AᵀA and AAᵀ with A = Ω^½X (centred), and the trace before centring."""
+    n, p = design.shape
+    if p <= n:
+        gram, mean = design.moments(weights)
+        trace = float(np.trace(gram))
+        return (gram - np.outer(mean, mean) if centred else gram), trace
+    gram, _ = design.T.moments(np.ones(p))
+    trace = float(weights @ np.diag(gram))
+    if centred:  # (I - 1ωᵀ) XXᵀ (I - ω1ᵀ)
+        row_mean = gram @ weights
+        gram = gram - row_mean[:, None] - row_mean[None, :] + weights @ row_mean
+    root = np.sqrt(weights)
+    return root[:, None] * gram * root[None, :], trace
+
+
+def _largest_by_lanczos(design: Design, weights: np.ndarray, centred: bool) -> Constant:
+    n, p = design.shape
+    root: np.ndarray = np.sqrt(weights)
+
+    def forward(v: np.ndarray) -> np.ndarray:
+        z = np.asarray(to_host(design.forward(design.asarray(v))), dtype=np.float64)
+        if centred:
+            z = z - weights @ z
+        return root * z
+
+    def adjoint(u: np.ndarray) -> np.ndarray:
+        r = root * u
+        if centred:
+            r -= weights * r.sum()
+        return np.asarray(to_host(design.adjoint(design.asarray(r))), dtype=np.float64)
+
+    if p <= n:
+        return Constant(lanczos_largest(lambda v: adjoint(forward(v)), p), "estimate")
+    return Constant(lanczos_largest(lambda u: forward(adjoint(u)), n), "estimate")
+
+
+def lanczos_largest(apply: Callable[[np.ndarray], np.ndarray], size: int) -> float:
+    """A number that exceeds the largest eigenvalue of a positive semidefinite operator, nearly surely.
+
+    After j Lanczos steps from a random start the largest Ritz value falls short by a relative error above ε
+    with probability at most 1.648 √d exp(-√ε (2j - 1)) (Kuczyński & Woźniakowski 1992, Theorem 4.2), so it is
+    raised by 1/(1 - ε), where ε makes that probability 1e-10. The start is seeded: same data, same answer.
+    """
+    from scipy.linalg import eigvalsh_tridiagonal
+
+    steps = min(_LANCZOS_STEPS, size)
+    q = np.random.default_rng(0).standard_normal(size)
+    q /= norm(q)
+    basis = np.empty((steps, size))
+    diagonal, off_diagonal = np.empty(steps), np.empty(steps)
+    complete = steps == size
+    for j in range(steps):
+        basis[j] = q
+        v = apply(q)
+        diagonal[j] = q @ v
+        for _ in range(2):  # once leaves rounding behind
+            v = v - basis[: j + 1].T @ (basis[: j + 1] @ v)
+        off_diagonal[j] = norm(v)
+        if off_diagonal[j] <= 10 * np.finfo(np.float64).eps * diagonal[: j + 1].max():
+            steps, complete = j + 1, True  # the start lies in an invariant subspace: nothing is missing
+            break
+        q = v / off_diagonal[j]
+    ritz = float(eigvalsh_tridiagonal(diagonal[:steps], off_diagonal[: steps - 1])[-1])
+    if complete:
+        return ritz * (1 + 1e-12)
+    epsilon = (math.log(1.648 * math.sqrt(size) / _FAILURE_PROBABILITY) / (2 * steps - 1)) ** 2
+    return ritz / (1 - epsilon)

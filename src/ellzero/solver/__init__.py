@@ -1,0 +1,1 @@
+"""One loop for every method, and the parts that it is made of."""

@@ -1,0 +1,283 @@
+"""A method is four small choices: oracle, step, projection, finish."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from .._core.arrays import norm
+from .._core.directions import stream
+from .._core.validation import check_count, check_nonnegative, check_positive
+from ..risks.base import Point, Risk
+from ..risks.blackbox import BlackBox
+from ..theory.parameters import Prescription, prescribe, zoht_step
+from .oracles import FullGradient, MiniBatch, Oracle, VarianceReduced, ZerothOrder, estimate_variance
+from .projections import PROJECTIONS
+from .result import Counts
+from .schedules import Geometric
+from .steps import STEPS
+from .zeroth_order import GrowWhenStuck
+
+
+@dataclass(frozen=True, kw_only=True)
+class Method:
+    """w_t = P(w_{t-1} - η g_{t-1}), then a finish.
+
+    Parameters
+    ----------
+    oracle : Oracle
+        Where g comes from: `FullGradient`, `MiniBatch`, `VarianceReduced` or `ZerothOrder`.
+    step : float, "1/L", "adaptive", "pursuit" or "search"
+        η; "1/L" takes the smoothness constant of the risk, "adaptive" the smallest L for which the theorem's proof
+        goes through, "pursuit" refits the values on each support, "search" tries sizes by function values.
+    projection : {"auto", "euclidean", "two-step", "restricted", "sparse", "convex"}
+        P. "auto" is "euclidean" where the exact projection onto the sparse members of Γ is known, otherwise
+        "two-step" where Γ preserves supports, otherwise "restricted"; "sparse" is H_k alone and "convex" Π_Γ alone,
+        for baselines that repair the other constraint at the end.
+    finish : {None, "swap", "two-step", "restricted"}
+        A refit and an exchange of coordinates as long as that helps, or a last projection of the best point.
+    name : str
+    constrained : bool
+        Whether the method takes a Γ at all.
+    n_iter : int, optional
+        How many iterations the method prescribes; ``max_iter`` may end it earlier.
+    n_starts : int
+        With finish="swap": how often the exchanges are begun, each time but the first from the best point with a
+        random third of its support given up.
+    """
+
+    oracle: Oracle = field(default_factory=FullGradient)
+    step: float | str = "1/L"
+    projection: str = "auto"
+    finish: str | None = None
+    name: str = "custom"
+    constrained: bool = True
+    n_iter: int | None = None
+    n_starts: int = 1
+
+    def __post_init__(self) -> None:
+        if self.projection not in ("auto", *PROJECTIONS):
+            raise ValueError(f"projection must be auto or one of {', '.join(PROJECTIONS)}, got {self.projection!r}")
+        if self.finish not in (None, "swap", "two-step", "restricted"):
+            raise ValueError(f"finish must be None, 'swap', 'two-step' or 'restricted', got {self.finish!r}")
+        check_count(self.n_starts, "n_starts")
+        if isinstance(self.step, str):
+            if self.step not in STEPS:
+                raise ValueError(f"step must be a positive number or one of {', '.join(STEPS)}, got {self.step!r}")
+        else:
+            check_positive(self.step, "step")
+        if self.step == "pursuit" and self.projection == "convex":
+            raise ValueError("step='pursuit' refits on a support, and projection='convex' has none; use another one")
+        if self.projection in ("sparse", "convex") and self.finish is None and self.constrained:
+            raise ValueError(
+                f"projection={self.projection!r} keeps only one of the two constraints, so it needs a finish: "
+                "finish='two-step'"
+            )
+
+    def resolve(self, risk: Risk, k: int, counts: Counts, entropy: Sequence[int]) -> Method:
+        """The method with every parameter a number, for one run."""
+        return self
+
+    def started(self, resolved: Method, start: Point, counts: Counts) -> Method:
+        """The resolved method, with what depends on the point at which the run starts."""
+        return resolved
+
+
+@dataclass(frozen=True, kw_only=True)
+class Auto(Method):
+    """The default: pursuit steps from the exact gradient, then exchanges of coordinates; or what a black box allows.
+
+    Small problems, with at most 130 supports, are settled by trying all of them.
+
+    Where an exchange improved the answer, the problem is one in which searches get stuck. Then the same is done for
+    R(w) + Σ_j δG_jj w_j², G being the quadratic model of R at the origin, with δ falling in steps from 0.1 to 0.0001
+    and each answer the start of the next; the better of the two ends is returned. Not so if the run was given an x0,
+    or stopped by a limit.
+
+    A risk that is not known to be convex gets adaptive steps alone.
+
+    A BlackBox knows neither L nor ν, so everything is chosen by counted function values. Each iteration estimates
+    a gradient from q directions, starting with q = max(10, 2k); the step is searched around the last one that
+    helped (see `SearchedStep`); when no step helps, the estimate was too rough, and q doubles; when
+    q = max(1000, 4d) does not help either, the run ends.
+    """
+
+    name: str = "auto"
+    mu: float = 1e-6
+
+    def resolve(self, risk: Risk, k: int, counts: Counts, entropy: Sequence[int]) -> Method:
+        """The method for this risk."""
+        if not isinstance(risk, BlackBox) and not risk.convex:
+            return Method(step="adaptive", projection=self.projection, name="auto (adaptive)")
+        if not isinstance(risk, BlackBox):
+            return Method(
+                step="pursuit", projection=self.projection, finish="swap", name="auto", n_starts=self.n_starts
+            )  # fmt: skip
+        oracle = ZerothOrder(n_directions=GrowWhenStuck(max(10, 2 * k), max(1000, 4 * risk.n_features)), mu=self.mu)
+        return Method(oracle=oracle, step="search", projection=self.projection, name="auto (zeroth-order)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prescribed(Method):
+    """A method whose parameters are those of its theorem, read from `ellzero.theory.parameters`.
+
+    Parameters
+    ----------
+    rho : float
+        How much of R(w̄) the bound may exceed, with Γ.
+    alpha : float
+        1 + C/L: a larger one has shorter steps and smaller batches.
+    B : float, optional
+        Gradient variance, for batches; estimated from the data at the start if not given.
+    s2 : int, optional
+        Coordinates of a random direction; all by default.
+    mu : float
+        The length of finite differences.
+    L, nu : float, optional
+        Smoothness and strong convexity; those of the risk by default.
+    epsilon, radius : float, optional
+        With both, ``n_iter`` is the theorem's T for accuracy ε and ‖w_0 - w̄‖ <= radius.
+    gradient_norm : float, optional
+        At least ‖∇R(w̄)‖, for the T of HZO-HT and HZO-HT-2SP; by default ‖∇R(w_0)‖ + L · radius, at the price of one
+        full gradient. A black box has none, so there it must be given.
+    q : int, optional
+        The fixed number of directions of ZOHT; ⌈τ⌉ of HZO-HT by default.
+    """
+
+    theorem: str
+    rho: float | None = None
+    alpha: float = 2.0
+    B: float | None = None
+    s2: int | None = None
+    mu: float = 1e-6
+    L: float | None = None
+    nu: float | None = None
+    epsilon: float | None = None
+    radius: float | None = None
+    gradient_norm: float | None = None
+    q: int | None = None
+
+    def resolve(self, risk: Risk, k: int, counts: Counts, entropy: Sequence[int]) -> Method:
+        """The method with the theorem's numbers for this risk."""
+        if self.theorem.startswith("IHT") and self.epsilon is None:
+            return self._with(step="1/L" if self.L is None else 1 / check_positive(self.L, "L"))
+        B = self.B
+        if B is None and self.theorem.startswith("HSG"):
+            n_samples = min(risk.n_terms, 1000)
+            B = estimate_variance(risk, n_samples=n_samples, rng=stream(entropy, 2**32)).value
+            counts.n_gradients += risk.n_terms + n_samples
+        p = self._prescription(risk, k, B)
+        if self.name == "ZOHT":
+            return self._with(**self._zoht(p, risk.n_features, k))
+        known = p.oracle != "directions" or self.epsilon is None or self.radius is None  # else see `started`
+        return self._with(step=p.step, oracle=self._oracle(p), n_iter=self._n_iter(p) if known else None)
+
+    def started(self, resolved: Method, start: Point, counts: Counts) -> Method:
+        """With the theorem's T where that depends on the gradient: Δ + η‖∇R(w̄)‖²/(3κL), w̄ near the start."""
+        if self.name == "ZOHT" or not self.theorem.startswith("HZO") or self.epsilon is None or self.radius is None:
+            return resolved
+        p = self._prescription(start.risk, k=None)
+        G = self.gradient_norm
+        if G is None:
+            if isinstance(start.risk, BlackBox):
+                raise ValueError(
+                    f"the number of iterations of {self.theorem} depends on ‖∇R(w̄)‖, which a black box does not tell; "
+                    "give gradient_norm=, or leave out epsilon and radius and use max_queries"
+                )
+            counts.n_gradients += start.risk.n_terms
+            G = norm(start.gradient) + p.L * self.radius
+        return replace(resolved, n_iter=self._n_iter(p, check_nonnegative(G, "gradient_norm")))
+
+    def _prescription(self, risk: Risk, k: int | None, B: float | None = None) -> Prescription:
+        L = risk.smoothness.value if self.L is None else self.L
+        nu = risk.strong_convexity.value if self.nu is None else self.nu
+        return prescribe(
+            self.theorem, L, nu, k=k, rho=self.rho, alpha=self.alpha, B=B, d=risk.n_features, s2=self.s2
+        )  # fmt: skip
+
+    def _with(self, **parts: Any) -> Method:
+        """A plain method with these parts; a step given by hand stays."""
+        if self.step != "1/L":
+            parts["step"] = self.step
+        plain = {name: getattr(self, name) for name in Method.__dataclass_fields__}
+        return Method(**{**plain, **parts})
+
+    def _oracle(self, p: Prescription) -> Oracle:
+        if p.oracle == "full":
+            return FullGradient()
+        assert p.tau is not None
+        schedule = Geometric(p.tau, p.omega)
+        if p.oracle == "batch":
+            return MiniBatch(schedule)
+        return ZerothOrder(n_directions=schedule, support_size=self.s2, mu=self.mu)
+
+    def _n_iter(self, p: Prescription, gradient_norm: float | None = None) -> int | None:
+        if self.epsilon is None or self.radius is None:
+            return None
+        return p.n_iter(self.epsilon, check_positive(self.radius, "radius") ** 2, gradient_norm)
+
+    def _zoht(self, p: Prescription, d: int, k: int) -> dict[str, Any]:
+        """The first q of HZO-HT in every step, with the shorter step of ZOHT's own theorem."""
+        assert p.tau is not None
+        q = math.ceil(p.tau) if self.q is None else check_count(self.q, "q")
+        oracle = ZerothOrder(n_directions=q, support_size=self.s2, mu=self.mu)
+        s2 = d if self.s2 is None else self.s2
+        return {"oracle": oracle, "step": zoht_step(p.L, p.nu, d, min(3 * max(k, 1), d), s2, q)}
+
+
+_PRESETS: dict[str, Method] = {
+    "auto": Auto(),
+    "IHT": Prescribed(theorem="IHT", projection="sparse", constrained=False, name="IHT"),
+    "HSG-HT": Prescribed(theorem="HSG-HT", projection="sparse", constrained=False, name="HSG-HT"),
+    "HZO-HT": Prescribed(theorem="HZO-HT", projection="sparse", constrained=False, name="HZO-HT"),
+    "IHT-2SP": Prescribed(theorem="IHT-2SP", projection="two-step", name="IHT-2SP"),
+    "HSG-HT-2SP": Prescribed(theorem="HSG-HT-2SP", projection="two-step", name="HSG-HT-2SP"),
+    "HZO-HT-2SP": Prescribed(theorem="HZO-HT-2SP", projection="two-step", name="HZO-HT-2SP"),
+    "ZOHT": Prescribed(theorem="HZO-HT", projection="sparse", constrained=False, name="ZOHT"),
+    "StoIHT": Method(oracle=MiniBatch(32), projection="sparse", constrained=False, name="StoIHT"),
+    "SVRG-HT": Method(oracle=VarianceReduced(32), projection="sparse", constrained=False, name="SVRG-HT"),
+    "PGD": Method(projection="euclidean", name="PGD"),
+    "PGD+H": Method(projection="convex", finish="two-step", name="PGD+H"),
+    "IHT+P": Method(projection="sparse", finish="two-step", name="IHT+P"),
+}
+_ALIASES = {"FG-HT-2SP": "IHT-2SP"}
+
+
+def preset(name: str, **parameters: Any) -> Method:
+    """A method by its name, with parameters other than its defaults.
+
+    Parameters
+    ----------
+    name : str
+        The paper's, with Γ: "IHT-2SP" (or "FG-HT-2SP"; exact gradients), "HSG-HT-2SP" (growing batches),
+        "HZO-HT-2SP" (growing numbers of random directions). Without Γ: "IHT" (Jain et al. 2014), "HSG-HT" (Zhou
+        et al. 2018), "HZO-HT", "ZOHT" (de Vazelhes et al. 2022; a fixed number of directions), "StoIHT" (Nguyen
+        et al. 2017; a constant batch), "SVRG-HT" (Li et al. 2016). "PGD" is IHT with the exact projection (Lu 2015,
+        Beck & Hallak 2016). Baselines: "PGD+H" (projected gradient onto Γ,
+        H_k at the end), "IHT+P" (IHT, projection onto Γ at the end). And "auto".
+    **parameters
+        Fields of `Method`, for example ``step=0.1``; for the paper's methods also those of its theorems:
+        ``rho, alpha, B, s2, mu, L, nu, epsilon, radius, gradient_norm``.
+
+    Examples
+    --------
+    >>> import ellzero as ez
+    >>> ez.preset("IHT-2SP", step=0.1).step
+    0.1
+    >>> ez.preset("HSG-HT-2SP", rho=0.25, B=1e3).alpha
+    2.0
+    """
+    known = _ALIASES.get(name, name)
+    if known not in _PRESETS:
+        known = ", ".join([*_PRESETS, *_ALIASES])
+        raise ValueError(f"unknown method {name!r}; there are {known}, and in minimize exact")
+    method = _PRESETS[known]
+    own = [f for f in method.__dataclass_fields__ if f not in ("name", "theorem", "constrained")]
+    if isinstance(method, Auto):
+        own = ["projection", "n_starts", "mu"]  # the rest is what it chooses
+    for parameter in parameters:
+        if parameter not in own:
+            raise TypeError(f"method {name!r} has no parameter {parameter!r}; it has {', '.join(own)}")
+    return replace(method, **parameters)

@@ -1,0 +1,225 @@
+"""Where a method gets its gradients from: all of the data, a growing part of it, or function values alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from .._core.arrays import Array, to_host
+from .._core.directions import stream
+from .._core.validation import check_count
+from ..risks.base import Constant, Point, Risk
+from .result import Counts
+from .schedules import as_schedule
+from .zeroth_order import ZerothOrder
+
+__all__ = ["FullGradient", "Gradients", "MiniBatch", "Oracle", "VarianceReduced", "ZerothOrder", "estimate_variance"]
+
+
+class Gradients(Protocol):
+    """An oracle bound to one run: (point, iteration) ↦ gradient or its estimate."""
+
+    def __call__(self, point: Point, t: int) -> Array: ...
+
+    def state(self) -> dict[str, Any]:
+        """What a resumed run needs besides the point: numbers and arrays by name."""
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over such a state."""
+
+
+class Oracle(Protocol):
+    """A way of getting gradients; `bind` prepares it for one run, where it books what it spends in the counts."""
+
+    #: whether its gradients are exact, so that small changes mean convergence
+    exact: bool
+
+    def bind(self, risk: Risk, counts: Counts, entropy: Sequence[int]) -> Gradients:
+        """The gradients of one run, with the random numbers that the entropy gives."""
+
+
+class _Stateless:
+    def state(self) -> dict[str, Any]:
+        return {}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        pass
+
+
+@dataclass(frozen=True)
+class FullGradient:
+    """g = ∇R(w), at the price of n calls of ∇R_i."""
+
+    exact = True
+
+    def bind(self, risk: Risk, counts: Counts, entropy: Sequence[int]) -> Gradients:
+        """The gradients of one run."""
+        return _FullGradients(risk, counts)
+
+
+@dataclass
+class _FullGradients(_Stateless):
+    risk: Risk
+    counts: Counts
+
+    def __call__(self, point: Point, t: int) -> Array:
+        if point._gradient is None:
+            self.counts.n_gradients += self.risk.n_terms
+        return point.gradient
+
+
+@dataclass(frozen=True)
+class MiniBatch:
+    """g = (1/s_t) Σ_{i in S_t} ∇R_i(w), S_t drawn uniformly without replacement; all of the data once s_t >= n.
+
+    Parameters
+    ----------
+    size : int or function of t
+        s_t, for example `ellzero.solver.schedules.Geometric(tau, omega)`.
+    block : int
+        Rows are drawn in contiguous blocks of this length (around the end of the data, from a random offset), so
+        that a memory map reads few pages; sizes are rounded up to whole blocks. 1 draws single rows.
+
+    Examples
+    --------
+    >>> import numpy as np, ellzero as ez
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((1000, 20))
+    >>> risk = ez.risks.LeastSquares(X, X[:, 0])
+    >>> method = ez.Method(oracle=ez.MiniBatch(50), step=0.1)
+    >>> res = ez.minimize(risk, k=1, method=method, max_iter=100, rng=0)
+    >>> res.support.tolist(), res.n_gradients
+    ([0], 5000)
+    """
+
+    size: Any
+    block: int = 1
+    exact = False
+
+    def bind(self, risk: Risk, counts: Counts, entropy: Sequence[int]) -> Gradients:
+        """The gradients of one run."""
+        return _Batches(risk, counts, entropy, as_schedule(self.size, "size"), check_count(self.block, "block"))
+
+
+@dataclass
+class _Batches(_Stateless):
+    risk: Risk
+    counts: Counts
+    entropy: Sequence[int]
+    size: Any
+    block: int
+
+    def rows(self, t: int) -> np.ndarray | None:
+        """The batch of iteration t in increasing order; None for all rows."""
+        n = self.risk.n_terms
+        size = min(self.size(t), n)
+        n_blocks = -(-size // self.block)
+        if n_blocks * self.block >= n:
+            return None
+        rng = stream(self.entropy, t)
+        if self.block == 1:
+            return np.sort(rng.choice(n, size, replace=False, shuffle=False))
+        # a random offset makes every row equally likely, although the blocks need not fill the data
+        chosen = rng.choice(n // self.block, n_blocks, replace=False, shuffle=False)
+        rows = chosen[:, None] * self.block + np.arange(self.block) + rng.integers(n)
+        return np.sort(rows.ravel() % n)
+
+    def __call__(self, point: Point, t: int) -> Array:
+        rows = self.rows(t)
+        if rows is None:
+            self.counts.n_gradients += self.risk.n_terms
+            return point.gradient
+        self.counts.n_gradients += rows.size
+        return self.risk._gradient_of_rows(point.w, rows)
+
+
+@dataclass(frozen=True)
+class VarianceReduced:
+    """g = ∇R_S(w) - ∇R_S(w̃) + ∇R(w̃): SVRG, the snapshot w̃ being taken anew every epoch (Li et al. 2016).
+
+    Parameters
+    ----------
+    size : int or function of t
+        The batch.
+    epoch : int
+        Iterations from one snapshot to the next.
+    """
+
+    size: Any = 1
+    epoch: int = 50
+    exact = False
+
+    def bind(self, risk: Risk, counts: Counts, entropy: Sequence[int]) -> Gradients:
+        """The gradients of one run."""
+        batches = _Batches(risk, counts, entropy, as_schedule(self.size, "size"), 1)
+        return _Snapshots(batches, check_count(self.epoch, "epoch"))
+
+
+@dataclass
+class _Snapshots:
+    batches: _Batches
+    epoch: int
+    snapshot: Point | None = None
+
+    def __call__(self, point: Point, t: int) -> Array:
+        counts, risk = self.batches.counts, self.batches.risk
+        if self.snapshot is None or t % self.epoch == 0:
+            counts.n_gradients += risk.n_terms
+            self.snapshot = point
+        rows = self.batches.rows(t)
+        if rows is None:
+            counts.n_gradients += risk.n_terms
+            return point.gradient
+        counts.n_gradients += 2 * rows.size
+        change = risk._gradient_of_rows(point.w, rows) - risk._gradient_of_rows(self.snapshot.w, rows)
+        return change + self.snapshot.gradient
+
+    def state(self) -> dict[str, Any]:
+        if self.snapshot is None:
+            return {}
+        # the gradient too: recomputed along another path it might differ in the last digit
+        return {"snapshot": to_host(self.snapshot.w), "gradient": to_host(self.snapshot.gradient)}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        if state:
+            risk = self.batches.risk
+            self.snapshot = risk.at(risk.as_vector(state["snapshot"]))
+            self.snapshot._gradient = risk.as_vector(state["gradient"])
+
+
+def estimate_variance(risk: Risk, w: Any = None, *, n_samples: int = 1000, rng: Any = None) -> Constant:
+    """An estimate of B, the population variance (1/n) Σ_i ‖∇R_i(w) - ∇R(w)‖², at one point.
+
+    The theorems of HSG-HT ask for a bound that holds at every w; this is a number for one w, so its source is
+    "estimate", and it proves nothing.
+
+    Parameters
+    ----------
+    risk : Risk
+    w : array, optional
+        The origin by default.
+    n_samples : int
+        How many terms are looked at; all of them if there are no more.
+    rng : seed or Generator, optional
+
+    Examples
+    --------
+    >>> import numpy as np, ellzero as ez
+    >>> risk = ez.risks.LeastSquares(np.eye(2), np.array([1.0, -1.0]))
+    >>> ez.estimate_variance(risk)
+    Constant(value=2.0, source='estimate')
+    """
+    point = risk.at(risk.zero if w is None else risk.as_vector(w))
+    n = risk.n_terms
+    rows = np.arange(n)
+    if n > check_count(n_samples, "n_samples"):
+        rows = np.random.default_rng(rng).choice(n, n_samples, replace=False)
+    full = to_host(point.gradient)
+    squares = [
+        float(np.sum((to_host(risk._gradient_of_rows(point.w, rows[i : i + 1])) - full) ** 2)) for i in range(rows.size)
+    ]
+    return Constant(math.fsum(squares) / rows.size, "estimate")

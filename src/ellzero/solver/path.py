@@ -1,0 +1,320 @@
+"""The answers for many k, each started from its neighbour's, and the choice among them."""
+
+from __future__ import annotations
+
+import math
+import numbers
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._core.arrays import Array, finfo_eps, index_like, to_host
+from .._core.interruption import inside_a_larger_call, whole_call
+from .._core.validation import check_count, check_indices, check_k, check_positive
+from ..risks import LeastSquares, Logistic, Multinomial, Poisson
+from ..risks.base import Risk
+from ..risks.linear import LinearModel
+from ..sets import ConstraintSet, EmptySlice
+from .loop import minimize
+from .methods import Method
+from .projections import restricted
+from .result import Result
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_RULES = ("aic", "bic", "ebic", "gic", "validation", "validation-1se")
+
+
+class Path:
+    """w(k) = argmin R(w) over ||w||_0 <= k, w in Γ, as found for each of many k; made by `minimize_path`.
+
+    ``path[k]`` is the result for this k, and iteration goes through the results.
+
+    Attributes
+    ----------
+    results : list of Result
+        In the order of k. Where no run did better than a smaller k, the result is the one of that k.
+    ks, fun, nonzeros, supports : array, array, array, list of array
+        k, R(w(k)), which never increases, and the number and the places of the nonzeros of w(k).
+    validation, validation_se : array or None
+        Mean loss on held-out data and its standard error (NaN where the risk has no rows).
+    n_gradients, n_values : int
+        The cost of all runs, in the units of `Result`.
+    message : str
+        How the path ended.
+    success : bool
+        Whether every k was reached, by runs that ended because their job was done.
+    """
+
+    def __init__(
+        self, risk: Risk, results: list[Result], held_out: Risk | None, runs: list[Result], message: str, done: bool
+    ) -> None:
+        self.risk, self.results, self.message = risk, results, message
+        self.ks = np.array([res.k for res in results])
+        self.fun = np.array([res.fun for res in results])
+        self.supports = [res.support for res in results]
+        self.nonzeros = np.array([support.size for support in self.supports])
+        self.n_gradients, self.n_values = sum(r.n_gradients for r in runs), sum(r.n_values for r in runs)
+        self.success = done and all(res.success for res in results)
+        self.validation: np.ndarray | None = None
+        if held_out is not None:
+            self.validation, self.validation_se = np.array([_loss(risk, held_out, res.x) for res in results]).T
+
+    def __len__(self) -> int:
+        return len(self.results)
+
+    def __iter__(self) -> Iterator[Result]:
+        return iter(self.results)
+
+    def __getitem__(self, k: int) -> Result:
+        for res in self.results:
+            if res.k == k:
+                return res
+        raise KeyError(f"k={k!r} is not on the path, which has {', '.join(map(str, self.ks))}")
+
+    def criterion(self, rule: str) -> np.ndarray:
+        """-2 log-likelihood + penalty(df) for every k, up to a constant; the smallest is the best.
+
+        The first term is n log R for least squares (Gaussian noise of unknown size) and 2nR for the logistic,
+        multinomial and Poisson losses, where R leaves out the ridge. For n rows and d coefficients the penalty is
+
+            aic: 2 df,   bic: df log n,   gic: df log d log log n,   ebic: df log n + 2 log C(d, df)
+
+        (ebic: Chen and Chen 2008, gic: Fan and Tang 2013). df is the number of nonzeros, an upper bound of the
+        degrees of freedom where Γ or the ridge is active. Least squares with df >= n fits anything: infinity.
+        """
+        risk, d, df = self.risk, self.risk.n_features, self.nonzeros
+        if not isinstance(risk, (LeastSquares, Logistic, Multinomial, Poisson)):
+            raise ValueError(
+                f"{rule!r} needs a likelihood, and {type(risk).__name__} has none; hold some data out instead: "
+                "minimize_path(..., validation=the same risk on other rows), then select('validation')"
+            )
+        n = risk.n_terms if isinstance(risk.share, float) else int(np.count_nonzero(to_host(risk.share)))
+        misfit = 2 * n * np.array([_loss(risk, risk, res.x)[0] for res in self.results])
+        if isinstance(risk, LeastSquares):
+            # what is left of a perfect fit is rounding, which must not choose k
+            floor = (100 * finfo_eps(risk.zero)) ** 2 * _loss(risk, risk, risk.zero)[0]
+            misfit = n * np.log(np.maximum(misfit / (2 * n), max(floor, 1e-300)))
+            misfit[df + risk.fit_intercept >= n] = math.inf
+        log_n = math.log(n)
+        log_choose = [math.lgamma(d + 1) - math.lgamma(m + 1) - math.lgamma(d - m + 1) for m in df.tolist()]
+        penalties = {
+            "aic": 2 * df,
+            "bic": df * log_n,
+            "gic": df * math.log(d) * math.log(max(log_n, 1.0)),
+            "ebic": df * log_n + 2 * np.array(log_choose),
+        }
+        if rule not in penalties:
+            raise ValueError(f"rule must be one of {', '.join(penalties)} here, got {rule!r}")
+        return np.asarray(misfit + penalties[rule])
+
+    def select(self, rule: str) -> Result:
+        """The result for the best k.
+
+        Parameters
+        ----------
+        rule : {"validation", "validation-1se", "ebic", "bic", "aic", "gic"}
+            "validation": the smallest mean loss on held-out data (without the ridge; the intercept is that of the
+            fit). "validation-1se": the smallest k within one standard error of it. Others: see `criterion`.
+        """
+        if rule not in _RULES:
+            raise ValueError(f"rule must be one of {', '.join(_RULES)}, got {rule!r}")
+        if not rule.startswith("validation"):
+            return self.results[int(np.argmin(self.criterion(rule)))]
+        if self.validation is None:
+            raise ValueError(f"{rule!r} needs held-out data: minimize_path(..., validation=the risk on other rows)")
+        values = np.where(np.isnan(self.validation), math.inf, self.validation)
+        best = int(np.argmin(values))
+        if rule == "validation":
+            return self.results[best]
+        if math.isnan(self.validation_se[best]):
+            raise ValueError(f"{rule!r} needs losses of rows, {type(self.risk).__name__} has none; use 'validation'")
+        return self.results[int(np.argmax(values <= values[best] + self.validation_se[best]))]
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """R(w(k)) against k and, where there is held-out data, its mean loss, with the best k marked."""
+        from ..displays import PathDisplay
+
+        return PathDisplay.from_result(self, ax=ax).ax_
+
+    def __repr__(self) -> str:
+        best = None if self.validation is None else self.select("validation")
+        rows = [f"{'k':>6}{'nonzeros':>10}{'objective':>14}" + ("" if best is None else f"{'held-out':>14}")]
+        for i, res in enumerate(self.results):
+            held_out = "" if self.validation is None else f"{self.validation[i]:>14.6g}"
+            mark = "  smallest" if res is best else ""
+            rows.append(f"{res.k:>6}{res.support.size:>10}{res.fun:>14.6g}{held_out}{mark}")
+        if len(rows) > 21:
+            rows[11:-10] = ["   ..."]
+        return f"ellzero path: {self.message}\n" + "\n".join(rows)
+
+
+def minimize_path(
+    risk: Risk,
+    ks: int | Iterable[int],
+    constraint: ConstraintSet | None = None,
+    method: str | Method = "auto",
+    *,
+    warm_start: bool = True,
+    both_ways: bool = False,
+    validation: Risk | None = None,
+    x0: Any = None,
+    keep: Any = None,
+    time_limit: float | None = None,
+    callback: Callable[[Result], Any] | None = None,
+    verbose: int = 0,
+    **options: Any,
+) -> Path:
+    """min R(w) subject to ||w||_0 <= k, w in Γ, for every k of a list.
+
+    An answer is feasible for every larger k: the next run starts from it, and its result takes it over unless it
+    is better. So R never increases in k.
+
+    Parameters
+    ----------
+    risk, constraint, method, keep
+        As for `minimize`.
+    ks : int or iterable of int
+        The k, in any order; an integer K means 1, ..., K (without those below the number of kept coordinates).
+    warm_start : bool
+        False starts every run of the way up at x0.
+    both_ways : bool
+        Then goes down again, with a fresh start at the largest k: every k is tried from the answer for the next
+        larger one, thresholded and projected onto Γ, unless that has the support found already. Better answers,
+        for up to about twice the cost.
+    validation : Risk, optional
+        The same kind of risk on held-out rows, for ``path.select("validation")``.
+    x0 : array, optional
+        Where the first run starts; the origin by default.
+    time_limit : float, optional
+        Seconds for the whole path; k that were not reached are left out, the smallest never is.
+    callback : callable, optional
+        ``callback(result)`` after each run; raise StopIteration to stop. Ctrl-C stops, too: the path holds the answers
+        of the runs that were finished, and its message says so; with none yet, KeyboardInterrupt is raised.
+    verbose : int
+        0 is silent, 1 prints a line a run, and what is above 1 goes to `minimize`.
+    **options
+        Other keywords of `minimize`, for each run: ``max_iter, tol, max_queries, rng, monitor``.
+
+    Examples
+    --------
+    >>> import ellzero as ez
+    >>> problem = ez.datasets.make_regression(100, 50, 3)
+    >>> path = ez.minimize_path(ez.risks.LeastSquares(problem.X, problem.y), ks=6)
+    >>> path.ks.tolist(), path.select("ebic").k
+    ([1, 2, 3, 4, 5, 6], 3)
+    """
+    if not isinstance(risk, Risk):
+        raise TypeError(f"risk must be a risk such as ellzero.risks.LeastSquares(X, y), got {risk!r}")
+    for name in {"checkpoint", "resume"} & options.keys():
+        raise TypeError(f"{name} belongs to a single run, not to a path; use minimize, with x0=path[k].x")
+    if callback is not None and not callable(callback):
+        raise TypeError(f"callback must be a function of a result (or None), got {callback!r}")
+    levels = _levels(ks, risk, check_indices(keep, risk.n_features, "keep").size)
+    _check_validation(risk, validation)
+    end = time.perf_counter() + (math.inf if time_limit is None else check_positive(time_limit, "time_limit"))
+    found: dict[int, Result] = {}
+    runs: list[Result] = []
+    why = ""
+    try:
+        for k, start in _starts(levels, found, x0, keep, warm_start, both_ways):
+            left = end - time.perf_counter()
+            if found and left <= 0:
+                why = "the time limit was reached"
+                break
+            limit = None if time_limit is None else max(left, 1e-9)
+            run = {"x0": start, "keep": keep, "time_limit": limit, "verbose": max(verbose - 1, 0), **options}
+            with whole_call():
+                runs.append(minimize(risk, k, constraint, method, **run))
+            res = found[k] = _best(runs[-1], [found[j] for j in found if j <= k])
+            if verbose:
+                print(f"k={k}: objective {res.fun:.8g}, {res.support.size} nonzeros, {runs[-1].n_gradients} gradients")
+            if callback is not None:
+                callback(res)
+    except StopIteration:
+        why = "the callback stopped the path"
+    except KeyboardInterrupt:
+        if not found or inside_a_larger_call():
+            raise
+        why = "interrupted from outside"
+    results: list[Result] = []
+    for k in sorted(found):  # the way down may have overtaken larger k
+        results.append(_best(found[k], results[-1:]))
+    message = f"{why} after {len(found)} of {len(levels)} k" if why else f"the answers for {len(levels)} values of k"
+    return Path(risk, results, validation, runs, message, done=not why)
+
+
+def _starts(
+    levels: list[int], found: dict[int, Result], x0: Any, keep: Any, warm_start: bool, both_ways: bool
+) -> Iterator[tuple[int, Any]]:
+    """Each k to run with its start, which depends on what was found by then."""
+    for i, k in enumerate(levels):
+        yield k, found[levels[i - 1]].x if i and warm_start else x0
+    if both_ways and len(levels) > 1:
+        yield levels[-1], x0
+        for k, above in zip(levels[-2::-1], levels[:0:-1], strict=True):
+            try:
+                start = restricted(found[above].x, k, found[above].constraint, keep=keep)
+            except EmptySlice:
+                continue
+            if not np.array_equal(np.flatnonzero(to_host(start)), found[k].support):
+                yield k, start
+
+
+def _best(res: Result, rivals: list[Result]) -> Result:
+    """The result, or a better rival with the same or a smaller k."""
+    rival = min(rivals, key=lambda r: r.fun, default=res)
+    if res.fun <= rival.fun:
+        return res
+    return rival if rival.k == res.k else replace(rival, k=res.k, stationarity=math.nan)
+
+
+def _loss(risk: Risk, other: Risk, x: Array) -> tuple[float, float]:
+    """Mean loss of x, with the intercept fitted by one risk, on the rows of another, and its standard error."""
+    if not (isinstance(risk, LinearModel) and isinstance(other, LinearModel)):
+        return other.value(x), math.nan
+    support, w = np.flatnonzero(to_host(x)), other.as_vector(x)
+    z = other._predict(other.design, w, index_like(support, w))
+    if risk.fit_intercept:
+        b = risk._best_intercept(risk._predict(risk.design, x, index_like(support, x)))
+        z = z + other.design.asarray(b if isinstance(b, float) else to_host(b))
+    with np.errstate(over="ignore", invalid="ignore"):
+        losses = to_host(other._loss(z)).astype(float)
+        share = other.share if isinstance(other.share, float) else to_host(other.share)
+        mean = float(np.sum(share * losses))
+        return mean, float(np.linalg.norm(share * (losses - mean)))
+
+
+def _levels(ks: Any, risk: Risk, n_kept: int) -> list[int]:
+    if isinstance(ks, numbers.Integral):
+        ks = range(max(1, n_kept), check_count(ks, "ks", low=max(1, n_kept)) + 1)
+    if isinstance(ks, str) or not isinstance(ks, Iterable):
+        raise TypeError(f"ks must be an integer K (for 1, ..., K) or integers such as range(5, 50, 5), got {ks!r}")
+    asked = sorted({check_k(k, None, "ks") for k in ks})
+    if asked and asked[-1] > risk.n_features:
+        warnings.warn(
+            f"ks goes up to {asked[-1]}, which is greater than n_features={risk.n_features}: the path ends there",
+            UserWarning,
+            stacklevel=3,
+        )
+    levels = sorted({min(k, risk.n_features) for k in asked})
+    if not levels:
+        raise ValueError("ks must name at least one k, got none")
+    return levels
+
+
+def _check_validation(risk: Risk, validation: Any) -> None:
+    if validation is None:
+        return
+    wanted, got = (
+        f"a {type(r).__name__} of {getattr(r, 'n_features', '?')} coefficients"
+        + (f" and labels {np.asarray(r.classes_).tolist()}" if hasattr(r, "classes_") else "")
+        for r in (risk, validation)
+    )
+    if wanted != got:
+        raise ValueError(f"validation must be the same kind of risk on other rows, {wanted}; got {got}")

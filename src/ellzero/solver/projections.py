@@ -1,0 +1,205 @@
+"""From an arbitrary vector to one with at most k nonzeros that lies in Γ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .._core.arrays import Array, best_entries, index_like, is_array, namespace, scatter, to_host, top_k
+from .._core.validation import NotFinite, check_indices, check_k, check_vector, is_masked, require_finite
+from ..sets import ConstraintSet, Everywhere
+
+#: v ↦ (the projected vector, the increasing indices where it may be nonzero; None if that is everywhere)
+Projector = Callable[[Array], tuple[Array, Array | None]]
+
+PROJECTIONS = ("euclidean", "two-step", "restricted", "sparse", "convex")
+
+__all__ = [
+    "PROJECTIONS",
+    "NotFinite",
+    "Projector",
+    "euclidean_projection",
+    "hard_threshold",
+    "largest_entries",
+    "projector",
+    "restricted",
+    "two_step_projection",
+]
+
+
+def hard_threshold(v: Any, k: int, *, keep: Any = None) -> Array:
+    """H_k(v): the k entries of largest magnitude, all others zero; among equal ones the lowest index wins.
+
+    Parameters
+    ----------
+    v : array of shape (d,)
+    k : int
+    keep : indices or mask, optional
+        Coordinates that are always among the k.
+
+    Examples
+    --------
+    >>> import numpy as np, ellzero as ez
+    >>> ez.hard_threshold(np.array([1.0, -3.0, 2.0, 3.0]), k=2)
+    array([ 0., -3.,  0.,  3.])
+    """
+    return _apply("sparse", v, k, Everywhere(), keep)
+
+
+def two_step_projection(v: Any, k: int, constraint: ConstraintSet, *, keep: Any = None) -> Array:
+    """Π_Γ(H_k(v)): keep the k largest entries, then project them onto Γ.
+
+    Γ must preserve supports; then the result has at most k nonzeros and lies in Γ. It is the Euclidean
+    projection onto the sparse members of Γ if Γ is symmetric and sign-free (norm balls), and in general not.
+    Only the k kept values are projected.
+
+    Parameters
+    ----------
+    v : array of shape (d,)
+    k : int
+    constraint : ConstraintSet
+    keep : indices or mask, optional
+        Coordinates that are always among the k.
+
+    Examples
+    --------
+    >>> import numpy as np, ellzero as ez
+    >>> ez.two_step_projection(np.array([1.0, -3.0, 2.0]), k=2, constraint=ez.sets.L2Ball(1.0)).round(4)
+    array([ 0.    , -0.8321,  0.5547])
+    """
+    return _apply("two-step", v, k, constraint, keep)
+
+
+def euclidean_projection(v: Any, k: int, constraint: ConstraintSet, *, keep: Any = None) -> Array:
+    """argmin ||w - v|| over ||w||_0 <= k, w in Γ: the nearest sparse member, whatever its support.
+
+    Known for every set with `has_sparse_maximum`: boxes, norm balls, budgets (exact ones too) and products of
+    such sets over groups. Γ need not preserve supports. Where several members are nearest, lower indices win.
+
+    Parameters
+    ----------
+    v : array of shape (d,)
+    k : int
+    constraint : ConstraintSet
+    keep : indices or mask, optional
+        Coordinates that are always among the k.
+
+    Examples
+    --------
+    The two largest entries are in one group, and its bound would waste one of them:
+
+    >>> import numpy as np, ellzero as ez
+    >>> gamma = ez.sets.GroupWise(ez.sets.L1Ball(1.0), groups=["a", "a", "b"])
+    >>> ez.euclidean_projection(np.array([3.0, 2.9, 1.0]), k=2, constraint=gamma)
+    array([1., 0., 1.])
+    >>> ez.two_step_projection(np.array([3.0, 2.9, 1.0]), k=2, constraint=gamma)
+    array([0.55, 0.45, 0.  ])
+    """
+    return _apply("euclidean", v, k, constraint, keep)
+
+
+def restricted(v: Any, k: int, constraint: ConstraintSet, *, keep: Any = None) -> Array:
+    """Keep the k largest entries, then project them onto {w in Γ : w zero elsewhere}, for any convex Γ.
+
+    The same as `two_step_projection` where Γ preserves supports; elsewhere no theorem of the paper covers it.
+
+    Parameters
+    ----------
+    v : array of shape (d,)
+    k : int
+    constraint : ConstraintSet
+        Its slice on the kept coordinates must not be empty.
+    keep : indices or mask, optional
+        Coordinates that are always among the k.
+
+    Examples
+    --------
+    >>> import numpy as np, ellzero as ez
+    >>> ez.restricted(np.array([0.9, 0.5, 0.1]), k=2, constraint=ez.sets.Simplex(1.0))
+    array([0.7, 0.3, 0. ])
+    """
+    return _apply("restricted", v, k, constraint, keep)
+
+
+def _apply(kind: str, v: Any, k: int, constraint: ConstraintSet, keep: Any) -> Array:
+    if not is_array(v) or is_masked(v) or not namespace(v).isdtype(v.dtype, "real floating"):
+        v = check_vector(v, "v", finite=False)
+    if v.ndim != 1 or v.shape[0] == 0:
+        raise ValueError(f"v must be a one-dimensional array of at least one entry, got shape {tuple(v.shape)}")
+    return projector(kind, constraint, k, v.shape[0], keep)(v)[0]
+
+
+def projector(kind: str, constraint: ConstraintSet, k: int, n_features: int, keep: Any = None) -> Projector:
+    """The projection of this kind as a function that checks nothing but finiteness: what the loop calls.
+
+    Parameters
+    ----------
+    kind : {"euclidean", "two-step", "restricted", "sparse", "convex"}
+        "sparse" is H_k alone, "convex" is Π_Γ alone.
+    """
+    if not isinstance(constraint, ConstraintSet):
+        raise TypeError(
+            f"constraint must be a set such as ellzero.sets.L1Ball(1.0) (or None for no constraint), got {constraint!r}"
+        )
+    if kind not in PROJECTIONS:
+        raise ValueError(f"projection must be one of {', '.join(PROJECTIONS)}, got {kind!r}")
+    k = check_k(k, n_features)
+    kept = check_indices(keep, n_features, "keep")
+    if kept.size > k:
+        raise ValueError(f"keep names {kept.size} coordinates, more than k={k}; they count in k, so raise k")
+    constraint.require_features(n_features)
+    if kind == "two-step" and not constraint.preserves_support:
+        raise ValueError(
+            f"the two-step projection needs a support-preserving set, and {constraint!r} is not one: "
+            f"{constraint.why}. Ways out: projection='restricted' (no theorem, but at most k nonzeros and Γ hold), "
+            "or a set that contains every zeroing of its members (SubSimplex for Simplex, bounds around 0 for Box)"
+        )
+    if kind == "euclidean" and not isinstance(constraint, Everywhere):
+        if not constraint.has_sparse_maximum():
+            raise _unknown(constraint)
+        return lambda v: _nearest_sparse_member(v, k, constraint, kept)
+    if kind == "convex":
+        return lambda v: (constraint.project(require_finite(v)), None)
+    whole_space = kind == "sparse" or isinstance(constraint, Everywhere)
+
+    def project(v: Array) -> tuple[Array, Array]:
+        chosen = constraint.sparse_support(to_host(require_finite(v)), k, kept) if kind == "restricted" else None
+        support = largest_entries(v, k, kept) if chosen is None else index_like(chosen, v)
+        values = v[support]
+        if not whole_space:
+            values = constraint.project(values, support)
+        return scatter(values, support, n_features), support
+
+    return project
+
+
+def _nearest_sparse_member(v: Array, k: int, constraint: ConstraintSet, keep: np.ndarray) -> tuple[Array, Array]:
+    """argmax <v, w> - ½||w||² is argmin ||w - v||."""
+    found = constraint.sparse_maximum(require_finite(v), k, 1.0, keep)
+    if found is None or found[1] is None:
+        raise _unknown(constraint)
+    w = found[1]
+    support = namespace(w).nonzero(w)[0]
+    return w, index_like(np.union1d(to_host(support), keep), w) if keep.size else support
+
+
+def _unknown(constraint: ConstraintSet) -> ValueError:
+    other = "two-step" if constraint.preserves_support else "restricted"
+    return ValueError(
+        f"the Euclidean projection onto the sparse members of {constraint!r} is not known. Ways out: "
+        f"projection={other!r}, which keeps the k largest entries and projects those; or a set that has it "
+        "(boxes, l_p balls, SubSimplex, Simplex, GroupWise of these), or a ConstraintSet of your own that "
+        "writes sparse_maximum"
+    )
+
+
+def largest_entries(v: Array, k: int, keep: np.ndarray | None = None) -> Array:
+    """Increasing indices of the k entries of largest magnitude, with those in `keep` among them."""
+    magnitude = namespace(v).abs(v)
+    if 0 < k < v.shape[0] and (keep is None or keep.size == 0):
+        support, finite = top_k(magnitude, k)  # looks at the largest anyway, so finiteness costs nothing
+        return support if finite else require_finite(v)
+    require_finite(v)
+    return best_entries(magnitude, k, keep)

@@ -1,0 +1,174 @@
+"""The best values on a support: R minimised over a slice of Γ."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .._core.arrays import Array, index_like, like, norm, scatter, to_host
+from ..risks.base import Point, Risk
+from ..risks.curvature import LinearCurvature
+from ..risks.linear import LinearModel
+from ..sets import ConstraintSet, Everywhere
+from .small_quadratic import minimise_quadratic, refined, solve
+
+
+@dataclass(frozen=True)
+class Units:
+    """Γ in units that make coordinates comparable: gamma = {u : scales∘u in Γ}."""
+
+    scales: np.ndarray
+    gamma: ConstraintSet
+
+
+def refit(
+    risk: Risk,
+    gamma: ConstraintSet,
+    support: np.ndarray,
+    start: Array | None = None,
+    units: Units | None = None,
+    deadline: float = math.inf,
+) -> Point:
+    """argmin R(w) over w in Γ that are zero outside the support, for convex R: k unknowns.
+
+    Newton steps on the restricted risk, each the solution of a quadratic problem over the slice of Γ, with a line
+    search; for a quadratic risk the first step is the answer. Risks without known curvature take accelerated
+    projected gradient steps. After the deadline, a reading of `time.perf_counter`, the best point so far is returned.
+    """
+    part = risk.restrict(support)
+    direct = None if units is not None or isinstance(gamma, Everywhere) else _at_once(part, gamma, support)
+    if direct is not None:
+        here = part.at(like(direct, part.zero))
+    else:
+        u = part.zero if start is None else like(to_host(start)[support], part.zero)
+        here = part.at(u if isinstance(gamma, Everywhere) else gamma.project(u, support))
+    if support.size and direct is None:
+        with np.errstate(over="ignore", invalid="ignore"):
+            model = part.curvature(here)
+            if model is None or not model.exact:
+                origin = part.at(part.zero if isinstance(gamma, Everywhere) else gamma.project(part.zero, support))
+                # a step too far, where exp overflows, say; and gradient steps alone take long to come back from afar
+                if not math.isfinite(here.value) or origin.value < here.value:
+                    here = origin
+            if model is None:
+                here = _accelerated(part, gamma, support, here, deadline)
+            else:
+                here = _newton(part, gamma, support, here, units, deadline)
+    point = risk.at(scatter(here.w, index_like(support, here.w), risk.n_features), index_like(support, here.w))
+    if type(part) is type(risk) and part.n_outputs == 1 and isinstance(part, LinearModel):
+        point._state = here.state  # the same predictions, without another look at the data
+    return point
+
+
+def _at_once(part: Risk, gamma: ConstraintSet, support: np.ndarray) -> np.ndarray | None:
+    """The answer for a quadratic risk, where Γ solves such problems itself; None otherwise."""
+    if type(gamma).quadratic_minimum is ConstraintSet.quadratic_minimum or not support.size:
+        return None
+    origin = part.at(part.zero)
+    model = part.curvature(origin)
+    if model is None or not model.exact:
+        return None
+    return gamma.quadratic_minimum(
+        model.block(np.arange(support.size)), -0.5 * to_host(origin.gradient).astype(float), support
+    )
+
+
+def _newton(
+    part: Risk, gamma: ConstraintSet, support: np.ndarray, here: Point, units: Units | None, deadline: float
+) -> Point:
+    bold = 1.0
+    for _ in range(300):  # Newton needs few, the majoriser of a robust loss more
+        model = part.curvature(here)
+        G = model.block(np.arange(support.size)) / bold
+        values = to_host(here.w).astype(float)
+        # where one step is enough it starts from the origin: the same answer to the last digit, whatever the start
+        base = part.at(part.zero) if model.exact else here
+        b = G @ to_host(base.w).astype(float) - 0.5 * to_host(base.gradient)
+        if not (np.isfinite(G).all() and np.isfinite(b).all()):
+            return _accelerated(part, gamma, support, here, deadline)
+        accurate = True
+        if isinstance(gamma, Everywhere):
+            target, accurate = solve(G, b)
+        elif units is None:
+            target = minimise_quadratic(G, b, gamma, support, values, deadline)
+        else:
+            s = units.scales[support]
+            target = s * minimise_quadratic(s[:, None] * G * s, s * b, units.gamma, support, values / s, deadline)
+        if model.exact:
+            if accurate:
+                return part.at(like(target, here.w))
+            if not isinstance(model, LinearCurvature):  # G as it was given; that of data is rounded itself
+                target = refined(G, b, target)
+            return _polished(model, part.at(like(target, here.w)))
+        there = _along(part, here, target - values)
+        if there is here:
+            downhill = float(to_host(here.gradient) @ (target - values)) <= 0
+            return here if downhill else _accelerated(part, gamma, support, here, deadline)
+        # far up an exponential Newton's steps are all of one length, and so are those towards data that are separated
+        bold = 4.0 * bold if there.value < 0.5 * here.value else 1.0
+        gained = here.value - there.value
+        here = there
+        if gained <= 1e-13 * abs(here.value) or time.perf_counter() > deadline:
+            break
+    return here
+
+
+def _along(part: Risk, here: Point, move: np.ndarray) -> Point:
+    """The first of here + move, here + move/2, ... that is lower by enough; or here."""
+    values = to_host(here.w).astype(float)
+    slope = float(to_host(here.gradient) @ move)
+    size = 1.0
+    while size > 1e-10:
+        there = part.at(like(values + size * move, here.w))
+        if there.value <= here.value + 1e-4 * size * min(slope, 0.0):
+            return there
+        size *= 0.5
+    return here
+
+
+def _polished(model: Any, point: Point) -> Point:
+    """The same minimiser of a quadratic, from the columns themselves where G, their products, is too coarse."""
+    for _ in range(3):
+        move = model.correction(point) if isinstance(model, LinearCurvature) else None
+        if move is None:
+            break
+        there = point.risk.at(like(to_host(point.w) + move, point.w))
+        if not there.value < point.value:
+            break
+        point = there
+    return point
+
+
+def _accelerated(part: Risk, gamma: ConstraintSet, support: np.ndarray, here: Point, deadline: float) -> Point:
+    """Projected gradient steps with a step size that adapts, for risks whose curvature is not known."""
+    L = norm(here.gradient) / (norm(here.w) or 1.0) or 1.0  # a first step as long as w
+    y, t = here, 1.0
+    for _ in range(1000):
+        if time.perf_counter() > deadline:
+            break
+        L *= 0.7
+        while True:
+            v = y.w - y.gradient / L
+            there = part.at(v if isinstance(gamma, Everywhere) else gamma.project(v, support))
+            move = there.w - y.w
+            allowed = y.value + float(y.gradient @ move) + 0.5 * L * float(move @ move)
+            if there.value <= allowed + 1e-12 * abs(y.value) or L > 1e100 or time.perf_counter() > deadline:
+                break
+            L *= 2.0
+        if not there.value <= here.value - 1e-14 * abs(here.value):
+            if y is here:
+                return here
+            y, t = here, 1.0
+            continue
+        t_next = 0.5 * (1 + math.sqrt(1 + 4 * t * t))
+        ahead = there.w + (t - 1) / t_next * (there.w - here.w)
+        if not isinstance(gamma, Everywhere):
+            ahead = gamma.project(ahead, support)  # R may not be defined outside Γ
+        y, here, t = part.at(ahead), there, t_next
+        if not math.isfinite(y.value):
+            y, t = here, 1.0
+    return here

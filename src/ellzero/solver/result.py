@@ -1,0 +1,268 @@
+"""What a run returns: the answer, how it ended, what it cost and how it went."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Literal
+
+import numpy as np
+
+from .._core.arrays import Array
+from ..risks.base import Point
+from ..risks.evaluation import BudgetSpent
+from ..sets import ConstraintSet
+
+
+class Status(Enum):
+    """How a run ended; each member is a sentence."""
+
+    CONVERGED = "the iterates stopped moving: the last relative change is at most tol"
+    COMPLETED = "all iterations that the method prescribes were made"
+    STATIONARY = "the point is stationary: the projected-gradient residual fell below tol times its first value"
+    SETTLED = "no step of the method lowers the objective any more"
+    OPTIMAL = "proved optimal: no feasible point is better by more than rounding and the tolerance allow"
+    TARGET_GAP = "the target gap is proved"
+    MAX_ITER = "max_iter iterations were made before the iterates settled"
+    MAX_QUERIES = "max_queries function values were asked for"
+    TIME_LIMIT = "the time limit was reached before the iterates settled"
+    CALLBACK = "the callback stopped the run"
+    INTERRUPTED = "interrupted from outside; the best point so far is returned"
+    DIVERGED = "the iterates or the objective became infinite or NaN; a smaller step helps, or data of a smaller scale"
+    FAILED = "the function failed where the method could not do without its value"
+    RUNNING = "the run is under way"
+
+    @property
+    def success(self) -> bool:
+        """Whether the run ended because its job was done."""
+        return self in _DONE
+
+
+_DONE = {
+    Status.CONVERGED,
+    Status.STATIONARY,
+    Status.COMPLETED,
+    Status.SETTLED,
+    Status.OPTIMAL,
+    Status.TARGET_GAP,
+    Status.MAX_QUERIES,
+}
+
+
+@dataclass
+class Counts:
+    """What a run has spent so far, in units that do not depend on the machine, and what it may spend.
+
+    n_values + n_monitor are the calls that were made, retries included; nothing is called that was not booked, and
+    nothing is booked beyond max_queries. `reserve` is the part of it that the end of the run needs, `waiting` what an
+    earlier sitting has asked for at its end: made, and booked when it is used or when it turns out to be of no use.
+    """
+
+    n_gradients: int = 0
+    n_values: int = 0
+    n_thresholds: int = 0
+    n_monitor: int = 0
+    max_queries: float = math.inf
+    reserve: int = 0
+    waiting: int = 0
+    iteration: int = 0
+    account: Literal["n_values", "n_monitor"] = "n_values"  # of the last booking
+
+    @property
+    def left(self) -> float:
+        """Function values that may still be asked for."""
+        return self.max_queries - self.n_values - self.n_monitor - self.waiting
+
+    @property
+    def free(self) -> float:
+        """Those that the end of the run does not need."""
+        return self.left - self.reserve
+
+    def book(self, account: Literal["n_values", "n_monitor"], calls: int) -> None:
+        """Pay for calls before they are made."""
+        if calls > self.free:
+            raise BudgetSpent
+        self.account = account
+        self.add(calls)
+
+    def add(self, calls: int) -> None:
+        """More calls (or fewer: some that were not made after all) on the account of the last booking."""
+        setattr(self, self.account, getattr(self, self.account) + calls)
+
+    def price(self, point: Point) -> int:
+        """Calls that `base_value` costs: none where the value is known, and not one of other noise."""
+        stale = point.risk.noise_changes and point.valued_at != self.iteration
+        return point.risk.calls_per_value if stale or not point.evaluated else 0
+
+    def monitored_value(self, point: Point) -> float:
+        """R at a point, on the monitor's account unless it is known already; part of the reserve is there for it."""
+        if point.evaluated:
+            return point.value
+        price = point.risk.calls_per_value
+        self.reserve -= price
+        try:
+            self.book("n_monitor", price)
+            value = point.value
+        finally:
+            self.reserve += price
+        point.booked, point.valued_at = "monitor", self.iteration
+        return value
+
+    def base_value(self, point: Point) -> float:
+        """R at a point, on the method's account: a value that the monitor has asked for changes accounts."""
+        price = self.price(point)
+        if price:
+            self.book("n_values", price)
+            before, point._value = point._value, None
+            try:
+                point.value  # noqa: B018 - asks for it
+            except BaseException:
+                point._value = before
+                raise
+            point.valued_at = self.iteration
+        elif point.booked == "monitor":
+            self.n_monitor -= point.risk.calls_per_value
+            self.n_values += point.risk.calls_per_value
+        point.booked = "method"
+        return point.value
+
+
+class History:
+    """One row an iteration, row 0 being the start: the curves of every figure.
+
+    Attributes
+    ----------
+    fun : array
+        Objective; NaN where it was not monitored. A finish (exchanges, a last projection) adds no row: `Result.fun`
+        is the objective after it.
+    step : array
+        Step size that led to this row's point; NaN in row 0.
+    change : array
+        ||w_t - w_{t-1}|| / ||w_t||; NaN in row 0.
+    time : array
+        Seconds since the start.
+    n_gradients, n_values, n_thresholds, n_monitor : array
+        Cumulative counts, see `Result`.
+    """
+
+    columns = ("fun", "step", "change", "time", "n_gradients", "n_values", "n_thresholds", "n_monitor")
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[float, ...]] = []
+
+    def append(self, fun: float, step: float, change: float, time: float, counts: Counts) -> None:
+        """Add a row."""
+        self.rows.append(
+            (
+                fun,
+                step,
+                change,
+                time,
+                counts.n_gradients,
+                counts.n_values,
+                counts.n_thresholds,
+                counts.n_monitor,
+            )
+        )
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getattr__(self, name: str) -> np.ndarray:
+        if name not in self.columns:
+            raise AttributeError(f"History has no column {name!r}; it has {', '.join(self.columns)}")
+        place = self.columns.index(name)
+        column = [row[place] for row in self.rows]
+        return np.array(column, dtype=np.int64 if name.startswith("n_") else np.float64)
+
+    def __dir__(self) -> Sequence[str]:
+        return [*super().__dir__(), *self.columns]
+
+    def __repr__(self) -> str:
+        return f"<History of {len(self)} rows: {', '.join(self.columns)}>"
+
+
+@dataclass
+class Result:
+    """The answer of a run and all that is known about it; the same fields whatever the method.
+
+    Attributes
+    ----------
+    x : array
+        The best point found: at most k nonzeros, in Γ.
+    fun : float
+        R(x).
+    support : array of int
+        Where x is not zero.
+    k, constraint : what was asked.
+    status, success, message : how the run ended.
+    nit : int
+        Iterations made.
+    violation : float
+        How far x is outside Γ, relative; 0 means exactly inside.
+    stationarity : float
+        ||x - P(x - ηg)|| / η with the method's last step η and g = ∇R(x): zero at a fixed point of the method.
+        It costs one gradient after the run, which is not counted below. NaN where ∇R is not to be had cheaply.
+    n_gradients : int
+        Calls of ∇R_i (a full gradient counts n). Products with the k columns of a support, in refits, are not counted.
+    n_values : int
+        Function values that the method needed, those asked again after a failure included.
+    n_thresholds : int
+        Hard-thresholding operations.
+    n_monitor : int
+        Function values computed only to pick the best iterate and to fill the history.
+    projection : str
+        The projection that was used.
+    method : str
+    largest_L : float
+        The largest 1/η that was used.
+    history : History
+    failures : tuple
+        What went wrong in evaluations and was dealt with.
+    certificate : Certificate or None
+        How far x is, at the most, from the best possible, where that was asked for (`ellzero.certify`).
+    keep : array of int
+        Coordinates that were to be in the support.
+    """
+
+    x: Array
+    k: int
+    constraint: ConstraintSet
+    support: np.ndarray
+    fun: float
+    nit: int
+    status: Status
+    message: str
+    violation: float
+    stationarity: float
+    history: History
+    n_gradients: int
+    n_values: int
+    n_thresholds: int
+    n_monitor: int
+    projection: str
+    method: str
+    largest_L: float
+    failures: tuple[Any, ...] = field(default=())
+    certificate: Any = None
+    keep: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.intp))
+
+    @property
+    def success(self) -> bool:
+        """Whether the run ended because its job was done, with an objective that is a number."""
+        return self.status.success and math.isfinite(self.fun)
+
+    def __repr__(self) -> str:
+        lines = {
+            "objective": f"{self.fun:.8g}" + (f", {self.certificate.words}" if self.certificate else ""),
+            "nonzeros": f"{self.support.size} of at most {self.k}",
+            "constraint": f"{self.constraint!r}, violation {self.violation:.1g}",
+            "method": f"{self.method}, projection {self.projection}",
+            "status": f"{self.message} ({self.nit} iterations)",
+            "cost": f"{self.n_gradients} gradients, {self.n_values} values, {self.n_thresholds} thresholdings",
+        }
+        if math.isfinite(self.stationarity):
+            lines["stationarity"] = f"{self.stationarity:.2g}"
+        return "ellzero result\n" + "\n".join(f"  {name:<13}{text}" for name, text in lines.items())

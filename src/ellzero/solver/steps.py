@@ -1,0 +1,253 @@
+"""How far a method goes along a gradient."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from .._core.arrays import Array, finfo_eps, index_like, like, norm, scatter, to_host
+from ..risks.base import Point, Risk
+from ..sets import ConstraintSet, Everywhere, NonNegative
+from .exchanges import Units, refit
+from .projections import Projector, largest_entries
+from .result import Counts
+
+STEPS = ("1/L", "adaptive", "pursuit", "search")
+
+
+class Settled(Exception):
+    """The method has no further step that helps."""
+
+
+class Step(Protocol):
+    """The rule of a step size; `size` is the one used last."""
+
+    size: float
+
+    def advance(self, point: Point, gradient: Array, project: Projector) -> Point:
+        """The next point: a projection of point - size · gradient."""
+
+
+@dataclass
+class ConstantStep:
+    """w_t = P(w_{t-1} - η g)."""
+
+    size: float
+
+    def advance(self, point: Point, gradient: Array, project: Projector) -> Point:
+        """The next point."""
+        return point.risk.at(*project(point.w - self.size * gradient))
+
+
+@dataclass
+class SearchedStep:
+    """The best of P(w - ηg) for η around the last one that helped, by function values alone.
+
+    Tries η, η/2, 2η, η/4, 4η, ... until one of them lowers R, then goes on in that direction as long as this lowers R
+    further; each value is counted. If none of the tried points is better than w, the point stays, and so does η: a
+    better gradient may help where no other size does. The first η is the one that moves w by about its own size, or
+    by 1.
+    """
+
+    counts: Counts
+    size: float = math.nan
+    tries: int = 12
+
+    def advance(self, point: Point, gradient: Array, project: Projector) -> Point:
+        """The next point, or the same one if no step helped."""
+        length = norm(gradient)
+        if length == 0:
+            return point
+        if math.isnan(self.size):
+            self.size = max(1.0, norm(point.w)) / length
+        base, best = self.counts.base_value(point), point
+        start = size = self.size
+        tries = 0
+        while tries < self.tries and self.affordable(point):
+            tries += 1
+            trial = point.risk.at(*project(point.w - size * gradient))
+            value = self.counts.base_value(trial)
+            if value < min(best.value, base):
+                best, self.size = trial, size
+                size *= 2.0 if size >= start else 0.5
+            elif best is not point:
+                break  # past the best size
+            else:  # shorter and longer in turns: a short step cannot change the support, noise makes one look good
+                size = start * (0.5 if tries % 2 else 2.0) ** ((tries + 1) // 2)
+        return best
+
+    def affordable(self, point: Point) -> bool:
+        """Whether the budget has room for another value."""
+        return self.counts.left - self.counts.reserve >= point.risk.calls_per_value
+
+
+@dataclass
+class AdaptiveStep:
+    """η_t = 1/L_t with the smallest L_t tried at which the proof of IHT-2SP goes through.
+
+    L_t is halved after a success, then doubled until
+
+        R(x) <= R(w_{t-1}) + <∇R(w_{t-1}), x - w_{t-1}> + (L_t/2)||x - w_{t-1}||²
+
+    holds at x = w_t and, for the two-step projection, at x = v_t = H_k(w_{t-1} - ηg); then the theorem holds with
+    the largest L_t in place of L (`largest_L` in the result). A rejected try costs a product with k columns.
+
+    Attributes
+    ----------
+    threshold : Projector, optional
+        H_k alone, where Γ makes v_t differ from w_t.
+    """
+
+    counts: Counts
+    threshold: Projector | None = None
+    size: float = math.nan
+    largest_L: float = 0.0
+
+    def advance(self, point: Point, gradient: Array, project: Projector) -> Point:
+        """The next point."""
+        L = _first_curvature(point, gradient, project) if math.isnan(self.size) else 0.5 / self.size
+        for _ in range(200):
+            v = point.w - gradient / L
+            following = point.risk.at(*project(v))
+            if self._smooth_enough(point, gradient, following, L) and (
+                self.threshold is None or self._smooth_enough(point, gradient, point.risk.at(*self.threshold(v)), L)
+            ):
+                break
+            L *= 2.0
+        self.size, self.largest_L = 1 / L, max(self.largest_L, L)
+        return following
+
+    def _smooth_enough(self, point: Point, gradient: Array, x: Point, L: float) -> bool:
+        move, value = x.w - point.w, self.counts.base_value(point)
+        bound = value + float(gradient @ move) + 0.5 * L * float(move @ move)
+        return self.counts.base_value(x) <= bound + 4 * finfo_eps(move) * abs(value)
+
+
+@dataclass
+class PursuitStep:
+    """A projected gradient step for the support, then the best values on it (hard thresholding pursuit).
+
+    The step size is halved until the refitted point is better, which costs no look at more than k columns, and kept
+    from then on. A step that leaves the support as it is gets one try of twice the size; when that does not lead to
+    a better support either, the search has settled.
+
+    For a quadratic R, and Γ at most a matter of signs, steps start shorter and that last try is left to the exchanges.
+    Without Γ the refit is one small system, so a better support is first looked for among 2k coordinates: the kept
+    ones and the k others with the steepest slopes, refitted together (subspace pursuit). Such steps go further, and
+    gradient steps are left for when they do not help.
+
+    Attributes
+    ----------
+    units : Units, optional
+        Those in which entries are compared: the step goes along -units²∘g.
+    deadline : callable
+        The reading of `time.perf_counter` at which refits end as they are.
+    """
+
+    counts: Counts
+    gamma: ConstraintSet
+    units: Units | None = None
+    deadline: Callable[[], float] = lambda: math.inf
+    size: float = math.nan
+    largest_L: float = 0.0
+    tries: int = 5
+
+    def advance(self, point: Point, gradient: Array, project: Projector) -> Point:
+        """The next point."""
+        metric = 1.0 if self.units is None else like(self.units.scales**2, gradient)
+        plain = isinstance(self.gamma, (Everywhere, NonNegative)) and not self.gamma.redefined
+        model = point.risk.curvature(point) if plain else None
+        quadratic = model is not None and model.exact
+        wide = quadratic and isinstance(self.gamma, Everywhere)
+        if math.isnan(self.size):  # where the curvature changes or budgets bind, longer steps find more
+            self.size = (2.0 if quadratic else 4.0) / _first_curvature(point, gradient, project, metric)
+        # values that were refitted are the best on their support, others may still be improved there
+        own = to_host(point.support) if point.visits and point.support is not None else None
+        if wide and own is not None:
+            w, support = project(self._among_twice_as_many(point, gradient, own))
+            if not np.array_equal(to_host(support), own) and (trial := self._better(point, w, to_host(support))):
+                return trial
+        direction, size, farther, tried = metric * gradient, self.size, quadratic, own
+        for _ in range(self.tries):
+            w, support = project(point.w - size * direction)
+            chosen = to_host(support)
+            if own is not None and np.array_equal(chosen, own):
+                if farther or size < self.size:
+                    break  # smaller steps change the support even less
+                size, farther = 2.0 * size, True
+                continue
+            if (tried is None or not np.array_equal(chosen, tried)) and (trial := self._better(point, w, chosen)):
+                self.size, self.largest_L = size, max(self.largest_L, 1 / size)
+                return trial
+            if size > self.size or time.perf_counter() > self.deadline():
+                break
+            tried, size = chosen, 0.5 * size
+        raise Settled
+
+    def _better(self, point: Point, w: Array, support: np.ndarray) -> Point | None:
+        """The refitted point, if it is better."""
+        trial = refit(point.risk, self.gamma, support, w, self.units, self.deadline())
+        value = self.counts.base_value(point)
+        trial.visits = 1
+        return trial if self.counts.base_value(trial) < value - 1e-12 * abs(value) else None
+
+    def _among_twice_as_many(self, point: Point, gradient: Array, own: np.ndarray) -> Array:
+        """The best values on the support and as many more coordinates."""
+        slope = to_host(gradient) * (1.0 if self.units is None else self.units.scales)
+        slope[own] = 0.0
+        more = largest_entries(slope, min(own.size, slope.size - own.size))
+        return refit(point.risk, self.gamma, np.union1d(own, more), point.w, self.units, self.deadline()).w
+
+
+def _first_curvature(point: Point, gradient: Array, project: Projector, metric: Array | float = 1.0) -> float:
+    """The curvature of R along the largest entries of the gradient: where the search for L begins."""
+    direction = metric * gradient
+    _, support = project(point.w - direction)
+    if support is not None:
+        direction = scatter(direction[support], support, direction.shape[0])
+    slope = float(gradient @ direction)  # also the squared length of the direction in its metric
+    if not slope > 0:
+        return 1.0
+    near = None
+    if support is not None and point.support is not None:
+        near = index_like(np.union1d(to_host(support), to_host(point.support)), direction)
+    h = 1e-3 * (norm(point.w) / norm(direction) or abs(point.value) / slope or 1.0)
+    if not 0 < h * h * slope < math.inf:  # of data so large or small that squares of them leave the numbers
+        return 1.0
+    there = point.risk.at(point.w - h * direction, near)
+    if not h * slope > 0:
+        return 1.0
+    bend = 2 * ((there.value - point.value + h * slope) / h) / (h * slope)  # h² may underflow
+    return bend if 0 < bend < math.inf else 1.0
+
+
+def bind_step(
+    step: Any,
+    risk: Risk,
+    counts: Counts,
+    gamma: ConstraintSet,
+    threshold: Projector | None,
+    units: Units | None,
+    deadline: Callable[[], float],
+) -> Step:
+    """The step rule of one run, from a number or a name."""
+    if not isinstance(step, str):
+        return ConstantStep(float(step))
+    if step == "search":
+        return SearchedStep(counts)
+    if step == "adaptive":
+        return AdaptiveStep(counts, threshold)
+    if step == "pursuit":
+        return PursuitStep(counts, gamma, units, deadline)
+    L = risk.smoothness.value
+    if not 0 < L < math.inf:
+        raise ValueError(
+            f'step="1/L" needs a finite positive smoothness constant, and that of {type(risk).__name__} is {L}; '
+            "give a number instead: method=ez.preset(..., step=0.1)"
+        )
+    return ConstantStep(1 / L)

@@ -1,0 +1,208 @@
+"""Gradients from function values alone, and the ask/tell form for values that are computed elsewhere."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from .._core.arrays import Array, like, to_host
+from .._core.directions import Directions, blocks
+from .._core.validation import NotFinite, check_count, check_positive
+from ..risks.base import Point, Risk
+from ..risks.blackbox import BlackBox, BlackBoxError
+from ..risks.evaluation import BudgetSpent
+from .result import Counts
+from .schedules import as_schedule
+from .steps import Settled
+
+
+@dataclass(frozen=True)
+class ZerothOrder:
+    """g = (1/q_t) Σ_i (d/μ)(R(w + μu_i) - R(w)) u_i, u_i uniform on the unit sphere of a random support.
+
+    Costs q_t + 1 function values, of which R(w) is the one that the monitor has computed anyway.
+
+    Parameters
+    ----------
+    n_directions : int or function of t
+        q_t, for example `ellzero.solver.schedules.Geometric(tau, omega)`.
+    support_size : int, optional
+        s2, how many coordinates a direction moves; all by default.
+    mu : float
+        The length of the finite difference. Noisy functions need a larger one.
+    central : bool
+        (d/2μ)(R(w + μu) - R(w - μu)) instead: 2 q_t values, no bias from curvature.
+
+    Examples
+    --------
+    >>> import numpy as np, ellzero as ez
+    >>> risk = ez.risks.BlackBox(lambda w: float((w[0] - 1) ** 2 + w[1:] @ w[1:]), n_features=50)
+    >>> method = ez.Method(oracle=ez.ZerothOrder(n_directions=20), step=0.1)
+    >>> ez.minimize(risk, k=1, method=method, max_queries=1000, rng=0).support.tolist()
+    [0]
+    """
+
+    n_directions: Any = 100
+    support_size: int | None = None
+    mu: float = 1e-6
+    central: bool = False
+    exact = False
+
+    def bind(self, risk: Risk, counts: Counts, entropy: Sequence[int]) -> DirectionalGradients:
+        """The gradients of one run."""
+        s2 = risk.n_features if self.support_size is None else check_count(self.support_size, "support_size")
+        if s2 > risk.n_features:
+            raise ValueError(
+                f"support_size must be at most the number of features, {risk.n_features}, got support_size={s2}"
+            )
+        schedule = (
+            replace(self.n_directions)
+            if isinstance(self.n_directions, GrowWhenStuck)
+            else as_schedule(self.n_directions, "n_directions")
+        )
+        return DirectionalGradients(
+            risk, counts, entropy, schedule, s2, check_positive(self.mu, "mu"), bool(self.central)
+        )
+
+
+@dataclass
+class GrowWhenStuck:
+    """q doubles whenever the last step did not help: the estimate was then too rough to show a way down.
+
+    Parameters
+    ----------
+    first, last : int
+        q of the first iteration, and the one that is not exceeded: if that does not help either, the run ends.
+    """
+
+    first: int
+    last: int
+    current: int = field(default=0)
+
+    def __call__(self, t: int) -> int:
+        self.current = self.current or self.first
+        return self.current
+
+    def double(self) -> None:
+        """React to a step that did not help."""
+        if self.current >= self.last:
+            raise Settled
+        self.current = min(2 * self.current, self.last)
+
+
+@dataclass
+class DirectionalGradients:
+    """A `ZerothOrder` oracle bound to one run; also the ask/tell form, for values that are computed elsewhere.
+
+    ``queries(w, t)`` gives the points at which the function is wanted, ``estimate(values)`` the gradient.
+    """
+
+    risk: Risk
+    counts: Counts
+    entropy: Sequence[int]
+    schedule: Any
+    s2: int
+    mu: float
+    central: bool
+    asked: tuple[int, int] | None = None
+    _unasked: int = 0  # calls that are paid for and not made yet
+
+    def __call__(self, point: Point, t: int) -> Array:
+        self._affordable(0 if self.central else self.counts.price(point))
+        if isinstance(self.schedule, GrowWhenStuck) and point.visits:
+            self.schedule.double()
+        point.visits += 1
+        base = 0.0 if self.central else self.counts.base_value(point)
+        q = int(min(self.schedule(t), self._affordable(0)))
+        total, used = np.zeros(self.risk.n_features), 0
+        # paid for at once: what fails in the first block may not be asked again at the cost of the last
+        self._unasked = q * self._price
+        self.counts.book("n_values", self._unasked)
+        try:
+            for directions in self._blocks(t, q):
+                slopes = self._slopes(point, directions, base)
+                worth = np.isfinite(slopes)  # a failed evaluation that was dropped is NaN
+                used += int(worth.sum())
+                total += directions.combine(np.where(worth, slopes, 0.0))
+        except BaseException:
+            self.counts.add(-self._unasked)
+            raise
+        if used == 0:
+            if isinstance(self.risk, BlackBox):
+                raise BlackBoxError(f"none of the {q} evaluations of iteration {t} gave a value")
+            raise NotFinite(f"none of the {q} values of iteration {t} is finite")
+        return like(total * (self.risk.n_features / used), point.w)
+
+    @property
+    def _price(self) -> int:
+        """Calls for one direction."""
+        return self.risk.calls_per_value * (2 if self.central else 1)
+
+    def _affordable(self, base: int) -> float:
+        """How many directions the budget allows besides the base value: at least one."""
+        affordable = (self.counts.free - base) / self._price
+        if affordable < 1:
+            raise BudgetSpent
+        return affordable
+
+    def _blocks(self, t: int, q: int) -> Any:
+        return blocks(self.entropy, t, q, self.risk.n_features, self.s2)
+
+    def _slopes(self, point: Point, directions: Directions, base: float) -> Any:
+        """The difference quotients along the directions."""
+        ahead = self._values_along(point, directions, self.mu)
+        if not self.central:
+            return (ahead - base) / self.mu
+        return (ahead - self._values_along(point, directions, -self.mu)) / (2 * self.mu)
+
+    def _values_along(self, point: Point, directions: Directions, mu: float) -> np.ndarray:
+        self._unasked -= len(directions) * self.risk.calls_per_value
+        return self.risk.values_along(point, directions, mu)
+
+    def queries(self, w: Any, t: int) -> np.ndarray:
+        """The points of iteration t as rows: w itself, then w + μu_i (central: all w + μu_i, then all w - μu_i)."""
+        w = to_host(self.risk.as_vector(w)).astype(float)
+        q = self.schedule(t)
+        self.asked = t, q
+        ahead = [d.points(w, self.mu) for d in self._blocks(t, q)]
+        behind = [d.points(w, -self.mu) for d in self._blocks(t, q)] if self.central else []
+        return np.vstack([*([] if self.central else [w[None, :]]), *ahead, *behind])
+
+    def estimate(self, values: Any) -> np.ndarray:
+        """The gradient estimate from the values at the points last asked for, in their order; NaN for a failure."""
+        if self.asked is None:
+            raise ValueError("estimate(values) follows queries(w, t): no points were asked for yet")
+        t, q = self.asked
+        values = np.asarray(values, dtype=float)
+        expected = 2 * q if self.central else q + 1
+        if values.shape != (expected,):
+            raise ValueError(f"values must have shape ({expected},), one for each query, got {values.shape}")
+        if self.central:
+            slopes = (values[:q] - values[q:]) / (2 * self.mu)
+        else:
+            if not math.isfinite(values[0]):
+                raise ValueError(f"the first value, R(w), must be finite, got {values[0]}; evaluate it again")
+            slopes = (values[1:] - values[0]) / self.mu
+        worth, start = np.isfinite(slopes), 0
+        if not worth.any():
+            raise ValueError("values must hold at least one finite difference, got none")
+        total = np.zeros(self.risk.n_features)
+        for directions in self._blocks(t, q):
+            part = slice(start, start + len(directions))
+            total += directions.combine(np.where(worth[part], slopes[part], 0.0))
+            start += len(directions)
+        gradient: np.ndarray = total * (self.risk.n_features / int(worth.sum()))
+        return gradient
+
+    def state(self) -> dict[str, Any]:
+        """What a resumed run needs."""
+        return {"q": self.schedule.current} if isinstance(self.schedule, GrowWhenStuck) else {}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over such a state."""
+        if state:
+            self.schedule.current = int(state["q"])

@@ -1,0 +1,269 @@
+"""check_set: an attack on a constraint set that shows a counterexample where it finds one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from .._core.arrays import norm
+from .._core.validation import check_count, check_k, check_positive
+from ..sets import ConstraintSet, EmptySlice
+
+
+def check_set(
+    constraint: ConstraintSet,
+    n_features: int,
+    k: int,
+    *,
+    support_preserving: bool = True,
+    n_trials: int = 60,
+    tol: float | None = None,
+    rng: Any = None,
+) -> None:
+    """Look for a counterexample to: Γ is convex, `project` is its projection, and Γ preserves supports of size k.
+
+    What else the set states is attacked as well: `violation`, `accuracy`, `needs_entry`, `forced`, `sparse_maximum`,
+    `sparse_support`, `quadratic_minimum` and `rescaled`.
+
+    Parameters
+    ----------
+    constraint : ConstraintSet
+    n_features : int
+        The dimension to test in.
+    k : int
+        The support size: supp Π_Γ(w) ⊆ supp w is required for w with at most k nonzeros, and for every w if the
+        set declares itself closed under zeroing.
+    support_preserving : bool
+        False leaves that requirement out, for sets that are meant for the other projections.
+    n_trials : int
+        Random points at each of several scales.
+    tol : float, optional
+        Relative tolerance. By default 1e-8 for distances and angles, and for the membership of what `project` returns
+        the `accuracy` of the set, to which answers are held.
+    rng : seed or Generator, optional
+
+    Raises
+    ------
+    AssertionError
+        With the property that fails and the vectors that show it.
+
+    Examples
+    --------
+    >>> import ellzero as ez
+    >>> ez.testing.check_set(ez.sets.L1Ball(1.0), n_features=6, k=2)
+    """
+    if not isinstance(constraint, ConstraintSet):
+        raise TypeError(f"constraint must be a ConstraintSet, got {constraint!r}")
+    n_features, k = check_count(n_features, "n_features"), check_k(k, n_features)
+    if constraint.n_features not in (None, n_features):
+        raise ValueError(f"n_features={n_features}, but {constraint!r} has {constraint.n_features} coordinates")
+    accuracy = check_positive(constraint.accuracy, "accuracy")
+    attack = _Attack(constraint, n_features, k, tol or max(1e-8, 10 * accuracy), np.random.default_rng(rng))
+    attack.allowed = tol or max(1e-12, accuracy)
+    attack.projection(n_trials)
+    attack.slices(n_trials)
+    attack.facts(max(2, n_trials // 10))
+    if support_preserving or constraint.closed_under_zeroing:
+        attack.support_preservation(n_trials)
+
+
+class _Attack:
+    allowed: float  # the violation that rounding, or an iterative projection, may leave
+
+    def __init__(self, constraint: ConstraintSet, d: int, k: int, tol: float, rng: np.random.Generator) -> None:
+        self.constraint, self.d, self.k, self.tol, self.rng = constraint, d, k, tol, rng
+
+    def points(self, n: int, size: int) -> Iterator[np.ndarray]:
+        """Random vectors of several scales and shapes, some with ties, some with zeros."""
+        for trial in range(n):
+            v = self.rng.standard_normal(size) * 10.0 ** self.rng.uniform(-2, 2)
+            if trial % 5 == 1:
+                v = np.round(v)
+            elif trial % 5 == 2:
+                v = np.abs(v)
+            elif trial % 5 == 3:
+                v[self.rng.random(size) < 0.5] = 0.0
+            yield v
+
+    def close(self, a: np.ndarray, b: np.ndarray, scale: float) -> bool:
+        return norm(a - b) <= self.tol * (1 + scale)
+
+    def fail(self, what: str, **vectors: np.ndarray) -> None:
+        shown = "".join(f"\n  {name} = {value.tolist()!r}" for name, value in vectors.items())
+        raise AssertionError(f"{self.constraint!r}: {what}{shown}")
+
+    def require_projection(self, pairs: list[tuple[np.ndarray, np.ndarray]], where: str, again: Any) -> None:
+        """Everything that pairs (point, its projection) must satisfy if the projection is one onto a convex set."""
+        for v, p in pairs:
+            if p.shape != v.shape or not np.isfinite(p).all():
+                self.fail(f"project returns shape {p.shape} or non-finite values{where}", v=v, projection=p)
+            if not self.close(again(p), p, norm(v)):
+                self.fail(f"projecting twice differs from projecting once{where}", v=v, once=p, twice=again(p))
+        for (v, p), (u, q) in zip(pairs, pairs[1:] + pairs[:1], strict=True):
+            scale = norm(v) + norm(u)
+            if norm(p - q) > norm(v - u) + self.tol * (1 + scale):
+                self.fail(f"the projection is expansive: ||p - q|| > ||v - u||{where}", v=v, p=p, u=u, q=q)
+            if float((v - p) @ (q - p)) > self.tol * (1 + scale) ** 2:
+                self.fail(f"p is not the nearest member: <v - p, q - p> > 0 for a member q{where}", v=v, p=p, q=q)
+            middle = 0.5 * (p + q)
+            if not self.close(again(middle), middle, scale):
+                self.fail(f"not convex: the midpoint of two members is not a member{where}", p=p, q=q)
+
+    def projection(self, n: int) -> None:
+        project = self.constraint.project
+        pairs = [(v, np.asarray(project(v.copy()))) for v in self.points(n, self.d)]
+        self.require_projection(pairs, "", project)
+        for v, p in pairs:
+            self.require_member(p, "a projection", v=v)
+            if norm(v - p) > self.tol * (1 + norm(v)) and not self.constraint.violation(v) > 0:
+                self.fail("violation() is 0 outside Γ, where the projection moves the vector", v=v, projection=p)
+            if not p[self.constraint.forced].all():
+                self.fail("a member is 0 at a coordinate that is said to be forced", member=p)
+        if self.constraint.needs_entry and not project(np.zeros(self.d)).any():
+            self.fail("needs_entry says that zero is not a member, and project says that it is")
+
+    def require_member(self, w: np.ndarray, what: str, **vectors: np.ndarray) -> None:
+        """At most the violation that the set owns up to."""
+        violation = self.constraint.violation(w)
+        if not violation <= self.allowed:
+            self.fail(
+                f"violation() of {what} is {violation:.3g}, above the accuracy {self.allowed:.3g}; if the projection "
+                "is iterative, state what it reaches in the class: accuracy = ...",
+                **vectors,
+                w=w,
+            )
+
+    def supports(self, n: int, largest: int) -> Iterator[np.ndarray]:
+        for _ in range(n):
+            size = int(self.rng.integers(0, largest + 1))
+            yield np.sort(self.rng.choice(self.d, size, replace=False))
+
+    def slices(self, n: int) -> None:
+        for support in self.supports(max(4, n // 6), self.d):
+            where = f" on the slice of support {support.tolist()}"
+            try:
+                pairs = [(v, self.constraint.project(v.copy(), support)) for v in self.points(6, support.size)]
+            except EmptySlice:
+                continue
+            self.require_projection(pairs, where, lambda p, s=support: self.constraint.project(p, s))
+            for v, p in pairs:
+                self.require_member(self.embed(p, support), f"the projection{where}", v=v)
+
+    def embed(self, values: np.ndarray, support: np.ndarray) -> np.ndarray:
+        w = np.zeros(self.d)
+        w[support] = values
+        return w
+
+    def support_preservation(self, n: int) -> None:
+        """z in Γ must imply z_S in Γ for |S| <= k, which is equivalent; and then both projections agree."""
+        largest = self.d if self.constraint.closed_under_zeroing else self.k
+        project = self.constraint.project
+        supports = self.supports(n, largest)
+        for v, support in zip(self.points(n, self.d), supports, strict=True):
+            z = project(v)
+            cut = self.embed(z[support], support)
+            if not self.close(project(cut), cut, norm(cut)):
+                self.fail(
+                    f"not support-preserving: z is a member, but not after zeroing all but {support.tolist()} "
+                    f"({self.constraint.why})",
+                    z=z,
+                    zeroed=cut,
+                )
+            sparse = self.embed(v[support], support)
+            full = project(sparse)
+            outside = np.delete(full, support)
+            if not self.close(outside, 0 * outside, norm(sparse)):
+                self.fail(
+                    f"not support-preserving: the projection leaves the support of v ({self.constraint.why})",
+                    v=sparse,
+                    projection=full,
+                )
+            sliced = self.embed(project(v[support], support), support)
+            if not self.close(full, sliced, norm(v)):
+                self.fail("project(v, support) differs from the full projection", v=sparse, full=full, sliced=sliced)
+
+    # What a set may state beyond its projection.
+
+    def facts(self, n: int) -> None:
+        """Each fact against members that the projection itself finds."""
+        for z in self.points(n, self.d):
+            for mu in (1.0, 0.1, 0.0):
+                self.sparse_maximum(z, mu)
+            self.sparse_support(z)
+            self.other_units(z)
+            for support in self.supports(1, self.d):
+                self.quadratic_minimum(z, support)
+
+    def sparse_members(self, z: np.ndarray, n: int = 8) -> Iterator[np.ndarray]:
+        """Members near z on random supports of size k."""
+        for _ in range(n):
+            support = np.sort(self.rng.choice(self.d, self.k, replace=False))
+            try:
+                yield self.embed(self.constraint.project(z[support], support), support)
+            except EmptySlice:
+                continue
+
+    def sparse_maximum(self, z: np.ndarray, mu: float) -> None:
+        try:
+            found = self.constraint.sparse_maximum(z, self.k, mu) if self.constraint.has_sparse_maximum(mu) else None
+        except EmptySlice:
+            return
+        if found is None or found[1] is None:
+            return
+        value, w = found[0], np.asarray(found[1])
+        what = f"sparse_maximum(z, k={self.k}, mu={mu:g})"
+        if np.count_nonzero(w) > self.k:
+            self.fail(f"{what} has {np.count_nonzero(w)} nonzeros", z=z, w=w)
+        self.require_member(w, what, z=z)
+        scale = norm(z) + mu * norm(w)
+        if not abs(float(z @ w - 0.5 * mu * w @ w) - value) <= self.tol * (1 + scale) * (1 + norm(w)):
+            self.fail(f"{what} says {value:.8g}, which is not the value at its maximiser", z=z, w=w)
+        for u in self.sparse_members(z / mu if mu else 1e3 * z):
+            there = float(z @ u - 0.5 * mu * u @ u)
+            if there > value + self.tol * (1 + scale) * (1 + norm(u)):
+                self.fail(f"{what} says {value:.8g}, and another member has {there:.8g}", z=z, w=w, other=u)
+
+    def sparse_support(self, z: np.ndarray) -> None:
+        keep = np.empty(0, dtype=np.intp)
+        try:
+            chosen = self.constraint.sparse_support(z, self.k, keep)
+        except EmptySlice:
+            return
+        if chosen is None:
+            return
+        if chosen.size > self.k or not (np.diff(chosen) > 0).all():
+            self.fail(f"sparse_support must give at most {self.k} increasing coordinates, got {chosen}", v=z)
+        try:
+            self.constraint.project(z[chosen], chosen)
+        except EmptySlice:
+            if any(True for _ in self.sparse_members(z)):
+                self.fail(f"sparse_support chooses {chosen}, where Γ has no member; elsewhere it has", v=z)
+
+    def other_units(self, z: np.ndarray) -> None:
+        scales = self.rng.uniform(0.5, 2.0, self.d)
+        there = self.constraint.rescaled(scales)
+        if there is None:
+            return
+        u, w = np.asarray(there.project(z / scales)), np.asarray(self.constraint.project(z.copy()))
+        for vector, off in ((scales * u, self.constraint.violation(scales * u)), (w, there.violation(w / scales))):
+            if not off <= self.tol:
+                self.fail(f"rescaled({scales}) is another set: they differ by {off:.3g}", w=vector)
+
+    def quadratic_minimum(self, z: np.ndarray, support: np.ndarray) -> None:
+        A = self.rng.standard_normal((support.size + 2, support.size))
+        G, b = A.T @ A, z[support]
+        try:
+            u = self.constraint.quadratic_minimum(G, b, support)
+            members = [self.constraint.project(v, support) for v in self.points(4, support.size)]
+        except EmptySlice:
+            return
+        if u is None:
+            return
+        where = f"quadratic_minimum(G, b, {support.tolist()})"
+        self.require_member(self.embed(u, support), where)
+        slope = G @ u - b
+        for q in members:
+            if float(slope @ (q - u)) < -self.tol * (1 + norm(slope)) * (1 + norm(q - u)):
+                self.fail(f"{where} is not the minimum: a member is downhill", b=b, u=u, member=q)
