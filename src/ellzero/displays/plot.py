@@ -62,7 +62,7 @@ def styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
 
     Examples
     --------
-    >>> from ellzero.plot import styles
+    >>> from ellzero.displays.plot import styles
     >>> styles(["IHT-2SP", "IHT", "my own"])["IHT"]
     {'color': '#0072B2', 'linestyle': '--'}
     """
