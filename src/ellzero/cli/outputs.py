@@ -13,7 +13,7 @@ import numpy as np
 
 from .._core.arrays import to_host
 from ..datasets.readers import _rows
-from ..sets import ConstraintSet, Everywhere
+from ..sets import ConstraintSet
 from ..solver.result import Result
 from .inputs import reading
 from .screen import Exit, Problem, Screen, as_json
@@ -73,7 +73,7 @@ def certificate_of(certificate: Any) -> dict[str, Any] | None:
 def show_result(screen: Screen, result: Result, seconds: float | None, **more: Any) -> None:
     """What a result says, for people; how it was found only if it took time here."""
     proof = f", {result.certificate.words}" if result.certificate is not None else ""
-    free = isinstance(result.constraint, Everywhere)
+    free = result.constraint.whole_space
     values = {
         "objective": f"{result.fun:.8g}{proof}",
         "nonzeros": f"{result.support.size} of at most {result.k}",

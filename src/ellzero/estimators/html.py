@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from ..sets import Everywhere
-
 _MOST = 50
 
 
@@ -26,7 +24,7 @@ def table_of_coefficients(model: Any) -> str:
     more = f" (the {_MOST} largest coefficients)" if selected.size > _MOST else ""
     summary = {
         "nonzeros": f"{result.support.size} of at most {result.k}",
-        "constraint": "none" if isinstance(result.constraint, Everywhere) else repr(result.constraint),
+        "constraint": "none" if result.constraint.whole_space else repr(result.constraint),
         "objective": f"{result.fun:.6g}",
         "intercept": ", ".join(f"{b:.4g}" for b in np.atleast_1d(model.intercept_)),
         "status": result.message,

@@ -47,7 +47,7 @@ def read_question(
         raise ValueError(
             f"constraint={gamma!r} is made for {gamma.n_features} coefficients, and X has {n_features} features"
         )
-    if n_outputs > 1 and gamma.n_features != size and not isinstance(gamma, Everywhere):
+    if n_outputs > 1 and gamma.n_features != size and not gamma.whole_space:
         gamma = GroupWise(gamma, groups=np.repeat(np.arange(n_outputs), n_features))
     kept = _kept(keep, names, n_features)
     everywhere = (kept + n_features * np.arange(n_outputs)[:, None]).ravel()

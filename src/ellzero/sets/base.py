@@ -42,7 +42,7 @@ class Support(NamedTuple):
 _DEFINING = ("project", "on", "_project_rows", "_parameters", "_bounds", "_positions")
 #: what is told about a set, and believed
 _FACTS = (
-    "closed_under_zeroing", "needs_entry", "forced", "accuracy", "why", "on", "rescaled", "violation",
+    "closed_under_zeroing", "whole_space", "needs_entry", "forced", "accuracy", "why", "on", "rescaled", "violation",
     "has_sparse_maximum", "sparse_maximum", "sparse_support", "quadratic_minimum", "shadow_prices", "forced_among",
     "require_slice", "supporting",
 )  # fmt: skip
@@ -75,6 +75,8 @@ class ConstraintSet(ABC):
     n_features: int | None = None
     #: Whether setting coordinates of a member to zero always gives a member.
     closed_under_zeroing: bool = False
+    #: Whether Γ is all of R^d, so that there is nothing to project.
+    whole_space: bool = False
     #: Whether zero is not a member, so that a member needs at least one nonzero entry.
     needs_entry: bool = False
     #: Coordinates that are nonzero in every member.

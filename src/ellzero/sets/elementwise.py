@@ -56,6 +56,7 @@ class Everywhere(_Elementwise):
     """Γ = R^d: argmin_w ||w - v|| = v. No constraint."""
 
     closed_under_zeroing = True
+    whole_space = True
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

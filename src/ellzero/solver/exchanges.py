@@ -14,7 +14,7 @@ import numpy as np
 
 from .._core.arrays import to_host
 from ..risks.base import Point, Risk
-from ..sets import ConstraintSet, EmptySlice, Everywhere, GroupWise, L1Ball, Simplex, SubSimplex
+from ..sets import ConstraintSet, EmptySlice, GroupWise, L1Ball, Simplex, SubSimplex
 from ..sets._signs import admissible_signs
 from .refit import Units, refit
 
@@ -182,7 +182,7 @@ class SwapSearch:
         if S.size == w.size:
             return None
         scale = abs(point.value) + 1e-300
-        exact = model.exact and isinstance(self.gamma, Everywhere)
+        exact = model.exact and self.gamma.whole_space
         ranked = self._candidates(w, c, S, model, diagonal, exact, 1e-10 * scale)
         first = [(i, j) for i, j, rank, gain in ranked if rank == 0 and gain > 1e-10 * scale]
         best = self._try(first[: _BATCH * (1 if exact else self.patience)], point, S)
@@ -279,7 +279,7 @@ class SwapSearch:
 
     def _worth(self, slope: np.ndarray, price: np.ndarray, rows: Any = slice(None)) -> np.ndarray:
         """How much slope remains after the price of the constraint, in the directions that Γ allows."""
-        if isinstance(self.gamma, Everywhere):
+        if self.gamma.whole_space:
             return np.asarray(np.abs(slope))
         negative, positive = (sign[rows].reshape(-1, *[1] * (slope.ndim - 1)) for sign in self.signs)
         worth: np.ndarray = np.maximum(np.abs(slope) - price, 0.0) * np.where(slope > 0, positive, negative)

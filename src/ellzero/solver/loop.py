@@ -276,7 +276,7 @@ def _method(method: Any, constraint: ConstraintSet | None) -> Method:
         method = preset(method)
     if not isinstance(method, Method):
         raise TypeError(f'method must be a name such as "IHT-2SP" or a Method, got {method!r}')
-    if not method.constrained and constraint is not None and not isinstance(constraint, Everywhere):
+    if not method.constrained and constraint is not None and not constraint.whole_space:
         raise ValueError(
             f"method {method.name!r} knows no constraint, and {constraint!r} was given; use a method that projects "
             "onto it, such as 'IHT-2SP', 'HSG-HT-2SP' or 'HZO-HT-2SP', or constraint=None"

@@ -156,13 +156,13 @@ def projector(kind: str, constraint: ConstraintSet, k: int, n_features: int, kee
             f"{constraint.why}. Ways out: projection='restricted' (no theorem, but at most k nonzeros and Γ hold), "
             "or a set that contains every zeroing of its members (SubSimplex for Simplex, bounds around 0 for Box)"
         )
-    if kind == "euclidean" and not isinstance(constraint, Everywhere):
+    if kind == "euclidean" and not constraint.whole_space:
         if not constraint.has_sparse_maximum():
             raise _unknown(constraint)
         return lambda v: _nearest_sparse_member(v, k, constraint, kept)
     if kind == "convex":
         return lambda v: (constraint.project(require_finite(v)), None)
-    whole_space = kind == "sparse" or isinstance(constraint, Everywhere)
+    whole_space = kind == "sparse" or constraint.whole_space
 
     def project(v: Array) -> tuple[Array, Array]:
         chosen = constraint.sparse_support(to_host(require_finite(v)), k, kept) if kind == "restricted" else None

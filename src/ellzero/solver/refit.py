@@ -13,7 +13,7 @@ from .._core.arrays import Array, index_like, like, norm, scatter, to_host
 from ..risks.base import Point, Risk
 from ..risks.curvature import LinearCurvature
 from ..risks.linear import LinearModel
-from ..sets import ConstraintSet, Everywhere
+from ..sets import ConstraintSet
 from .small_quadratic import minimise_quadratic, refined, solve
 
 
@@ -40,17 +40,17 @@ def refit(
     projected gradient steps. After the deadline, a reading of `time.perf_counter`, the best point so far is returned.
     """
     part = risk.restrict(support)
-    direct = None if units is not None or isinstance(gamma, Everywhere) else _at_once(part, gamma, support)
+    direct = None if units is not None or gamma.whole_space else _at_once(part, gamma, support)
     if direct is not None:
         here = part.at(like(direct, part.zero))
     else:
         u = part.zero if start is None else like(to_host(start)[support], part.zero)
-        here = part.at(u if isinstance(gamma, Everywhere) else gamma.project(u, support))
+        here = part.at(u if gamma.whole_space else gamma.project(u, support))
     if support.size and direct is None:
         with np.errstate(over="ignore", invalid="ignore"):
             model = part.curvature(here)
             if model is None or not model.exact:
-                origin = part.at(part.zero if isinstance(gamma, Everywhere) else gamma.project(part.zero, support))
+                origin = part.at(part.zero if gamma.whole_space else gamma.project(part.zero, support))
                 # a step too far, where exp overflows, say; and gradient steps alone take long to come back from afar
                 if not math.isfinite(here.value) or origin.value < here.value:
                     here = origin
@@ -91,7 +91,7 @@ def _newton(
         if not (np.isfinite(G).all() and np.isfinite(b).all()):
             return _accelerated(part, gamma, support, here, deadline)
         accurate = True
-        if isinstance(gamma, Everywhere):
+        if gamma.whole_space:
             target, accurate = solve(G, b)
         elif units is None:
             target = minimise_quadratic(G, b, gamma, support, values, deadline)
@@ -153,7 +153,7 @@ def _accelerated(part: Risk, gamma: ConstraintSet, support: np.ndarray, here: Po
         L *= 0.7
         while True:
             v = y.w - y.gradient / L
-            there = part.at(v if isinstance(gamma, Everywhere) else gamma.project(v, support))
+            there = part.at(v if gamma.whole_space else gamma.project(v, support))
             move = there.w - y.w
             allowed = y.value + float(y.gradient @ move) + 0.5 * L * float(move @ move)
             if there.value <= allowed + 1e-12 * abs(y.value) or L > 1e100 or time.perf_counter() > deadline:
@@ -166,7 +166,7 @@ def _accelerated(part: Risk, gamma: ConstraintSet, support: np.ndarray, here: Po
             continue
         t_next = 0.5 * (1 + math.sqrt(1 + 4 * t * t))
         ahead = there.w + (t - 1) / t_next * (there.w - here.w)
-        if not isinstance(gamma, Everywhere):
+        if not gamma.whole_space:
             ahead = gamma.project(ahead, support)  # R may not be defined outside Γ
         y, here, t = part.at(ahead), there, t_next
         if not math.isfinite(y.value):

@@ -17,7 +17,7 @@ from ..risks.base import Point
 from ..risks.blackbox import BlackBox, BlackBoxError, Session
 from ..risks.evaluation import BudgetSpent
 from ..risks.linear import LinearModel
-from ..sets import ConstraintSet, EmptySlice, Everywhere
+from ..sets import ConstraintSet, EmptySlice
 from .checkpoint import Journal, journal_of, load, save
 from .exchanges import Units, refit
 from .methods import Method
@@ -66,7 +66,7 @@ class Run:
             self.plain = self._projector_in(self.units)
         self.project = self.plain if self.kind == "convex" else self._counted(self.plain)
         threshold = None
-        if self.kind == "two-step" and not isinstance(self.problem.gamma, Everywhere):
+        if self.kind == "two-step" and not self.problem.gamma.whole_space:
             threshold = self._projector("sparse")
         self.step: Step = bind_step(
             self.method.step, self.risk, self.counts, self.problem.gamma, threshold, self.units, lambda: self.deadline

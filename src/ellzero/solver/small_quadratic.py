@@ -14,7 +14,6 @@ from ..sets import (
     ConstraintSet,
     Ellipsoid,
     EmptySlice,
-    Everywhere,
     GroupWise,
     Intersection,
     L2Ball,
@@ -41,7 +40,7 @@ def minimise_quadratic(
     Bounds and caps have an answer in finitely many steps, balls and ellipsoids one in one unknown. For other sets
     projected gradient steps are made until they end or the deadline, a reading of `time.perf_counter`, has passed.
     """
-    if isinstance(gamma, Everywhere):
+    if gamma.whole_space:
         return solve(G, b)[0]
     if (found := gamma.quadratic_minimum(G, b, support)) is not None:
         return found

@@ -163,7 +163,7 @@ class PursuitStep:
         plain = isinstance(self.gamma, (Everywhere, NonNegative)) and not self.gamma.redefined
         model = point.risk.curvature(point) if plain else None
         quadratic = model is not None and model.exact
-        wide = quadratic and isinstance(self.gamma, Everywhere)
+        wide = quadratic and self.gamma.whole_space
         if math.isnan(self.size):  # where the curvature changes or budgets bind, longer steps find more
             self.size = (2.0 if quadratic else 4.0) / _first_curvature(point, gradient, project, metric)
         # values that were refitted are the best on their support, others may still be improved there

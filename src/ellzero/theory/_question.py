@@ -58,7 +58,7 @@ class Question:
             return Everywhere()
         if not isinstance(constraint, ConstraintSet):
             raise TypeError(f"constraint must be a set such as ellzero.sets.L1Ball(1.0), or None, got {constraint!r}")
-        if not self.constrained and not isinstance(constraint, Everywhere):
+        if not self.constrained and not constraint.whole_space:
             name = self.theorem
             raise ValueError(f"method {name!r} knows no constraint, got {constraint!r}; use method='{name}-2SP'")
         gamma = for_every_output(constraint, self.risk)

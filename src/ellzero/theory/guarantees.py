@@ -9,7 +9,7 @@ from typing import Any
 from .._core.validation import check_count, check_number, check_positive
 from ..risks import Risk
 from ..risks.base import Constant
-from ..sets import ConstraintSet, Everywhere
+from ..sets import ConstraintSet
 from . import _report
 from ._premises import Premise, premises
 from ._question import Question
@@ -269,7 +269,7 @@ def _notes(asked: Question, bound: float | None) -> tuple[str, ...]:
             "As stated in the paper, not proved: its proof bounds the gradient's error on a fixed support, and uses "
             "the bound on one that the random directions have chosen."
         )
-    if asked.constrained and isinstance(asked.gamma, Everywhere):
+    if asked.constrained and asked.gamma.whole_space:
         plain = asked.theorem.removesuffix("-2SP")
         notes.append(f"Γ is the whole space: method={plain!r} promises R(w̄) + ε, without a factor.")
     if asked.distance is None:
