@@ -98,3 +98,9 @@ def _nonzero(x: Array) -> Array:
     """x, with zeros replaced by the smallest normal number so that it can stand in a denominator."""
     xp = namespace(x)
     return xp.maximum(x, 0.0 * x + xp.finfo(x.dtype).smallest_normal)
+
+
+def unit_rows(v: Array, p: float) -> Array:
+    """Every row divided by its p-norm; zero stays zero."""
+    size = row_norm(v, p)
+    return v / namespace(v).where(size > 0, size, 1 + 0.0 * size)

@@ -1,4 +1,4 @@
-"""Small convex quadratic programmes by non-negative least squares."""
+"""argmin uᵀGu - 2bᵀu over a small set: by non-negative least squares, cutting planes, active sets or gradients."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from .._core.arrays import norm
+from .._core.linear_systems import solve
 
 
 def minimise_over_polytope(G: np.ndarray, b: np.ndarray, A: np.ndarray, h: np.ndarray) -> np.ndarray | None:
@@ -69,3 +70,45 @@ def minimise_by_cuts(
         h = np.append(h, [way @ p / norm(units * way) for _, p, way in cuts])
         owner = np.append(owner, [i for i, _, _ in cuts])
     return near, A / units, owner
+
+
+def minimise_non_negative(G: np.ndarray, b: np.ndarray) -> np.ndarray | None:
+    """argmin uᵀGu - 2bᵀu over u >= 0 by active sets: drop what is negative, add what pays most; None if that cycles."""
+    active, tolerance = np.ones(b.size, dtype=bool), 1e-13 * float(np.abs(b).max(initial=0.0))
+    for _ in range(3 * b.size + 10):
+        u = np.zeros(b.size)
+        u[active] = solve(G[np.ix_(active, active)], b[active])[0]
+        if (u < 0).any():
+            active &= u > 0
+            continue
+        pays = np.where(active, -np.inf, b - G @ u)
+        best = int(pays.argmax())
+        if pays[best] <= tolerance:
+            return u
+        active[best] = True
+    return None
+
+
+def minimise_by_gradients(
+    G: np.ndarray, b: np.ndarray, project: Callable[[np.ndarray], np.ndarray], start: np.ndarray, deadline: float
+) -> np.ndarray:
+    """Accelerated projected gradient steps on uᵀGu - 2bᵀu that start anew when they go the wrong way."""
+    L = float(np.linalg.eigvalsh(G)[-1])
+    if not L > 0:
+        return start
+    size, u, y = 1 / L, start, start
+    t = 1.0
+    for _ in range(5000):
+        following = project(y - size * (G @ y - b))
+        moved = following - u
+        if (y - following) @ moved > 0:
+            t, y = 1.0, u
+            following = project(y - size * (G @ y - b))
+            moved = following - u
+        if norm(moved) <= 1e-13 * norm(following) and norm(y - u) <= 1e-10 * norm(following):
+            return following
+        if time.perf_counter() > deadline:
+            break
+        t_next = 0.5 * (1 + math.sqrt(1 + 4 * t * t))
+        y, u, t = following + (t - 1) / t_next * moved, following, t_next
+    return following

@@ -6,12 +6,11 @@ Rows come by falling score. If entries have to be kept they stand before the oth
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from .base import RowSet
+from .rows import RowSet
 
 _CHUNK = 1_000_000  # numbers held at once by `increments_by_projection`
 

@@ -8,15 +8,21 @@ from typing import Any
 import numpy as np
 
 from .._core.arrays import Array, namespace
+from .._core.linear_systems import solve
 from .._core.validation import as_numbers, check_nonnegative
-from ._quadratic import minimise_over_polytope
-from .base import ConstraintSet, EmptySlice, RowSet
+from ._quadratic import minimise_non_negative, minimise_over_polytope
+from ._reach import of_increments
+from .base import ConstraintSet, EmptySlice
+from .polyhedron import Polyhedron
+from .rows import RowSet
 
 _TINY = float(np.finfo(np.float64).smallest_normal)
 
 
 class _Elementwise(RowSet):
     """What sets share that bound each coordinate by itself: every entry brings its own gain, whatever the others do."""
+
+    separable = True
 
     def _bounds(self, *parameters: Any) -> tuple[Any, Any]:
         """Lower and upper bounds."""
@@ -44,12 +50,36 @@ class _Elementwise(RowSet):
         gain: np.ndarray = self._gain(z, mu, *parameters)
         return gain
 
-    def _minimum_between_bounds(self, G: np.ndarray, b: np.ndarray, support: np.ndarray) -> np.ndarray | None:
+    def quadratic_minimum(self, G: np.ndarray, b: np.ndarray, support: np.ndarray) -> np.ndarray | None:
+        """argmin uᵀGu - 2bᵀu between the bounds; None where that cannot be done accurately."""
+        self.require_slice(support)
         lower, upper = (np.broadcast_to(bound, b.shape) for bound in self._bounds(*self._sliced(b, support)))
         low, high, unit = np.isfinite(lower), np.isfinite(upper), np.eye(b.size)
         rows, limits = np.vstack([unit[low], -unit[high]]), np.concatenate([lower[low], -upper[high]])
         found = minimise_over_polytope(G, b, rows, limits)
         return None if found is None else np.clip(found, lower, upper)
+
+    def _ends(self, d: int) -> tuple[np.ndarray, np.ndarray]:
+        """The bounds of d coordinates."""
+        lower, upper = self._bounds(*self._parameters())
+        return np.broadcast_to(np.asarray(lower, float), d), np.broadcast_to(np.asarray(upper, float), d)
+
+    def polyhedron(self, n_features: int) -> Polyhedron:
+        """Γ by bounds."""
+        return Polyhedron.box(*self._ends(n_features), n_features)
+
+    def signs(self, n_features: int) -> tuple[np.ndarray, np.ndarray]:
+        """Where members may be negative, and where positive."""
+        lower, upper = self._ends(n_features)
+        return lower < 0, upper > 0
+
+    def natural_scales(self, n_features: int) -> np.ndarray | None:
+        """None: all units are as good for bounds."""
+        return None
+
+    def norm_squares(self, n_features: int, k: int) -> np.ndarray:
+        """For j = 0..k the sum of the j largest squares between the bounds."""
+        return of_increments(np.max(np.abs(self._ends(n_features)), axis=0) ** 2, k)
 
 
 class Everywhere(_Elementwise):
@@ -70,6 +100,18 @@ class Everywhere(_Elementwise):
     def why(self) -> str:
         """Why the set preserves supports."""
         return "it is the whole space"
+
+    def _bounds(self, *parameters: Any) -> tuple[Any, Any]:
+        return -np.inf, np.inf
+
+    def rescaled(self, scales: Any) -> ConstraintSet:
+        """Itself."""
+        self._units(scales)
+        return self
+
+    def quadratic_minimum(self, G: np.ndarray, b: np.ndarray, support: np.ndarray) -> np.ndarray | None:
+        """argmin uᵀGu - 2bᵀu."""
+        return solve(G, b)[0]
 
     def _project_rows(self, v: Array, *parameters: Any) -> Array:
         return v
@@ -92,6 +134,7 @@ class NonNegative(_Elementwise):
     """
 
     closed_under_zeroing = True
+    orthant = True
 
     @property
     def why(self) -> str:
@@ -99,14 +142,23 @@ class NonNegative(_Elementwise):
         return "zero satisfies every sign constraint"
 
     def _bounds(self, *parameters: Any) -> tuple[Any, Any]:
-        return 0.0, None
+        return 0.0, np.inf
+
+    def rescaled(self, scales: Any) -> ConstraintSet:
+        """Itself."""
+        self._units(scales)
+        return self
+
+    def quadratic_minimum(self, G: np.ndarray, b: np.ndarray, support: np.ndarray) -> np.ndarray | None:
+        """argmin uᵀGu - 2bᵀu over u >= 0; None if the search for it goes in circles."""
+        return minimise_non_negative(G, b)
 
     def _score_rows(self, z: Array, mu: float, *parameters: Any) -> Array:
         return z
 
     def _violation_rows(self, v: Array, *parameters: Any) -> Array:
         xp = namespace(v)
-        return xp.max(_clip(-v, 0.0, None), axis=-1, keepdims=True)
+        return xp.max(_clip(-v, 0.0, np.inf), axis=-1, keepdims=True)
 
 
 class Box(_Elementwise):
@@ -188,10 +240,15 @@ class Box(_Elementwise):
             raise EmptySlice(f"every coordinate of {self!r} is nonzero, so it has no sparse member")
         super().require_slice(support)
 
-    def quadratic_minimum(self, G: np.ndarray, b: np.ndarray, support: np.ndarray) -> np.ndarray | None:
-        """argmin uᵀGu - 2bᵀu between the bounds; None where that cannot be done accurately."""
+    def rescaled(self, scales: Any) -> ConstraintSet:
+        """The box with its bounds in these units."""
+        scales, _ = self._units(scales)
+        return Box(self.lower / scales, self.upper / scales)
+
+    def slice_on(self, support: np.ndarray) -> ConstraintSet:
+        """The bounds of the coordinates in the support."""
         self.require_slice(support)
-        return self._minimum_between_bounds(G, b, support)
+        return Box(*(b[support] if isinstance(b, np.ndarray) else b for b in (self.lower, self.upper)))
 
     def _score_rows(self, z: Array, mu: float, *parameters: Any) -> Array:
         xp = namespace(z)
@@ -229,10 +286,10 @@ class LinfBall(_Elementwise):
         (radius,) = parameters
         return -radius, radius
 
-    def quadratic_minimum(self, G: np.ndarray, b: np.ndarray, support: np.ndarray) -> np.ndarray | None:
-        """argmin uᵀGu - 2bᵀu between the bounds; None where that cannot be done accurately."""
-        self.require_slice(support)
-        return self._minimum_between_bounds(G, b, support)
+    def rescaled(self, scales: Any) -> ConstraintSet:
+        """A ball again, or a box where the units differ."""
+        scales, c = self._units(scales)
+        return LinfBall(self.radius / c) if c else Box(-self.radius / scales, self.radius / scales)
 
     def _score_rows(self, z: Array, mu: float, *parameters: Any) -> Array:
         return namespace(z).abs(z)
@@ -266,11 +323,8 @@ def _clip(v: Array, lower: Any, upper: Any) -> Array:
     xp = namespace(v)
     if xp is np:
         return np.clip(v, lower, upper)
-    if lower is not None:
-        v = xp.maximum(v, lower if hasattr(lower, "shape") else xp.full_like(v, lower))
-    if upper is not None:
-        v = xp.minimum(v, upper if hasattr(upper, "shape") else xp.full_like(v, upper))
-    return v
+    v = xp.maximum(v, lower if hasattr(lower, "shape") else xp.full_like(v, lower))
+    return xp.minimum(v, upper if hasattr(upper, "shape") else xp.full_like(v, upper))
 
 
 def _bound(value: Any, name: str) -> Any:

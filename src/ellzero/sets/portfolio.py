@@ -11,13 +11,15 @@ import numpy as np
 
 from .._core.arrays import Array, like, to_host
 from .._core.validation import check_nonnegative, check_number
-from ._positions import Positions
 from ._quadratic import minimise_over_polytope
 from ._range import in_range, project_in_range, widened
-from .balls import L1Ball, SubSimplex
-from .base import ConstraintSet, EmptySlice, _short, on_host
+from .base import ConstraintSet, EmptySlice, GroupsAndCaps, _short, on_host
 from .elementwise import Box
 from .groups import GroupWise
+from .l1 import L1Ball
+from .polyhedron import Polyhedron
+from .polytopes import Simplex, SubSimplex
+from .positions import Positions
 
 
 class Portfolio(ConstraintSet):
@@ -212,6 +214,50 @@ class Portfolio(ConstraintSet):
                 sets[g] = ball(cap) if self.caps[g] < math.inf else Box(lower, upper)
             self._known = {d: GroupWise(sets, places)}
         return self._known[d]
+
+    def signs(self, n_features: int) -> tuple[np.ndarray, np.ndarray]:
+        """Those between the bounds."""
+        return self.box.signs(n_features)
+
+    def polyhedron(self, n_features: int) -> Polyhedron | None:
+        """Bounds and caps, without the lower end of a budget that need not be spent; None for one with short positions.
+
+        There the budget counts Σw, not Σ|w|.
+        """
+        return self.polyhedron_on(np.arange(n_features))
+
+    def polyhedron_on(self, support: np.ndarray) -> Polyhedron | None:
+        """Bounds and caps on the support, see `polyhedron`."""
+        if not self.long_only and not (self.least == -math.inf and self.most == math.inf):
+            return None
+        part = self._positions(support)
+        capped = np.flatnonzero(np.isfinite(self.caps[:-1]))
+        A = (part.group == capped[:, None]).astype(float)
+        exact = self.least in (self.most, -math.inf)
+        shape = Polyhedron(
+            part.lower, part.upper, A, self.caps[capped], np.zeros(capped.size, dtype=bool), exact
+        ).used()
+        return shape.with_row(1.0, self.most, self.least == self.most) if math.isfinite(self.most) else shape
+
+    def enclosing(self, n_features: int) -> list[ConstraintSet]:
+        """The bounds alone, the caps alone, the budget alone."""
+        larger: list[ConstraintSet] = [Box(*self.box._ends(n_features))]
+        if self.groups is not None:
+            ball = SubSimplex if self.long_only else L1Ball
+            finite = {g: float(cap) for g, cap in enumerate(self.caps[:-1]) if math.isfinite(cap)}
+            larger.append(
+                GroupWise({g: ball(cap) for g, cap in finite.items()}, {g: self.groups._members[g] for g in finite})
+            )
+        if self.long_only and math.isfinite(self.most):
+            larger.append((Simplex if self.least == self.most else SubSimplex)(self.most))
+        return larger
+
+    def groups_and_caps(self, n_features: int) -> GroupsAndCaps:
+        """The groups of positions and their caps."""
+        if self.groups is None:
+            return None, None
+        caps = {name: float(cap) for name, cap in zip(self.names, self.caps, strict=False) if math.isfinite(cap)}
+        return self.groups.groups_and_caps(n_features)[0], caps or None
 
     def shadow_prices(self, w: np.ndarray, c: np.ndarray) -> tuple[float, np.ndarray]:
         """The multipliers λ of the budget and θ_{g(i)} of the caps at w, where c is the negative gradient.

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from .._core.arrays import Array, index_like, like, norm, scatter, to_host
+from .._core.linear_systems import refined, solve
 from ..risks.base import Point, Risk
 from ..risks.curvature import LinearCurvature
 from ..risks.linear import LinearModel
 from ..sets import ConstraintSet
-from .small_quadratic import minimise_quadratic, refined, solve
 
 
 @dataclass(frozen=True)
@@ -94,10 +94,10 @@ def _newton(
         if gamma.whole_space:
             target, accurate = solve(G, b)
         elif units is None:
-            target = minimise_quadratic(G, b, gamma, support, values, deadline)
+            target = gamma.minimise_quadratic(G, b, support, values, deadline)
         else:
             s = units.scales[support]
-            target = s * minimise_quadratic(s[:, None] * G * s, s * b, units.gamma, support, values / s, deadline)
+            target = s * units.gamma.minimise_quadratic(s[:, None] * G * s, s * b, support, values / s, deadline)
         if model.exact:
             if accurate:
                 return part.at(like(target, here.w))

@@ -1,4 +1,4 @@
-"""Balls whose coordinates have weights of their own."""
+"""The l2 ball and the ellipsoid."""
 
 from __future__ import annotations
 
@@ -7,74 +7,45 @@ from typing import Any
 import numpy as np
 
 from .._core.arrays import Array, finfo_eps, namespace
-from .._core.validation import check_vector
-from ._lp import row_norm
+from ._lp import row_norm, unit_rows
+from ._reach import of_ball
+from ._secular import in_ellipsoid
 from ._tables import l2_increments
-from .balls import SPECIAL_P, RadiusSet, unit_rows
-from .elementwise import relative_excess
+from .base import ConstraintSet
+from .elementwise import Box, relative_excess
+from .rows import RadiusSet, positive
 
 
-class WeightedL1Ball(RadiusSet):
-    """argmin ||w - v|| over Σ_i weights_i |w_i| <= radius, with weights > 0.
-
-    Parameters
-    ----------
-    weights : array of shape (d,)
-    radius : float
-    """
-
-    _parameter_padding = (1.0, None)
-
-    def __init__(self, weights: Any, radius: float) -> None:
-        super().__init__(radius)
-        self.weights = _positive(weights, "weights")
-        self.n_features = self.weights.size
-
-    def _parameters(self) -> tuple[Any, ...]:
-        return self.weights, self.radius
-
-    def _arguments(self) -> dict[str, Any]:
-        return {"weights": self.weights, "radius": self.radius}
+class L2Ball(RadiusSet):
+    """argmin ||w - v|| over ||w||_2 <= radius: v, scaled down if it is too long."""
 
     def _project_rows(self, v: Array, *parameters: Any) -> Array:
-        # With the entries sorted by t = |v|/c, θ = max_j (Σ_{i<=j} c_i|v_i| - radius) / Σ_{i<=j} c_i²: the same
-        # maximum as for the simplex, see _simplex_threshold. Counted from the smallest t above θ, w = c(t - θ) loses
-        # nothing, however different the weights.
-        weights, radius = parameters
+        (radius,) = parameters
+        size = row_norm(v)
         xp = namespace(v)
-        size = xp.abs(v)
-        ratio, square = size / weights, weights * weights + 0.0 * size
-        order = xp.argsort(-ratio, axis=-1)
-        t, term, q = (xp.take_along_axis(a, order, axis=-1) for a in (ratio, weights * size, square))
-        theta = (xp.cumulative_sum(term, axis=-1) - radius) / xp.cumulative_sum(q, axis=-1)
-        last = xp.argmax(theta, axis=-1, keepdims=True)
-        least = xp.take_along_axis(t, last, axis=-1)
-        above = xp.where(ratio >= least, ratio - least, 0.0 * ratio)
-        square = xp.where(ratio >= least, square, 0.0 * square)
-        spent = xp.sum(square * above, axis=-1, keepdims=True)
-        over = xp.maximum(radius - spent, 0.0 * spent) / xp.sum(square, axis=-1, keepdims=True)  # least - θ
-        w = xp.where(ratio >= least, weights * (above + over), 0.0 * size)
-        return xp.where(xp.take_along_axis(theta, last, axis=-1) <= 0, v, xp.sign(v) * w)
+        too_long = size > radius
+        return xp.where(too_long, v * (radius / xp.where(too_long, size, xp.ones_like(size))), v)
 
     def _violation_rows(self, v: Array, *parameters: Any) -> Array:
-        weights, radius = parameters
-        xp = namespace(v)
-        return relative_excess(xp.sum(weights * xp.abs(v), axis=-1, keepdims=True), radius)
-
-    def has_sparse_maximum(self, mu: float = 1.0) -> bool:
-        """Whether `sparse_maximum` is known: at μ = 0 only."""
-        return mu == 0
-
-    def _score_rows(self, z: Array, mu: float, *parameters: Any) -> Array:
-        return namespace(z).abs(z) / parameters[0]
+        return relative_excess(row_norm(v), *parameters)
 
     def _linear_rows(self, z: Array, *parameters: Any) -> Array:
-        weights, radius = parameters
-        return SPECIAL_P[1.0]._linear_rows(z / weights, radius) / weights
+        (radius,) = parameters
+        return radius * unit_rows(z, 2.0)
 
     def _increments(self, z: np.ndarray, mu: float, *parameters: Any) -> np.ndarray:
-        weights, radius = parameters
-        return SPECIAL_P[1.0]._increments(z / weights, mu, radius)
+        return l2_increments(z, mu, *parameters)
+
+    def _ellipsoid(self, support: np.ndarray) -> tuple[np.ndarray, float]:
+        return np.ones(support.size), self.radius
+
+    def _boundary_minimum(self, G: np.ndarray, b: np.ndarray, start: np.ndarray) -> np.ndarray | None:
+        return in_ellipsoid(G, b, np.full(b.size, self.radius))
+
+    def rescaled(self, scales: Any) -> ConstraintSet:
+        """A ball again, or an ellipsoid where the units differ."""
+        scales, c = self._units(scales)
+        return L2Ball(self.radius / c) if c else Ellipsoid(1 / scales, self.radius)
 
 
 class Ellipsoid(RadiusSet):
@@ -91,7 +62,7 @@ class Ellipsoid(RadiusSet):
 
     def __init__(self, scales: Any, radius: float) -> None:
         super().__init__(radius)
-        self.scales = _positive(scales, "scales")
+        self.scales = positive(scales, "scales")
         self.n_features = self.scales.size
 
     def _parameters(self) -> tuple[Any, ...]:
@@ -143,10 +114,32 @@ class Ellipsoid(RadiusSet):
         scales, radius = parameters
         return l2_increments(z * scales, mu, radius)
 
+    def _ellipsoid(self, support: np.ndarray) -> tuple[np.ndarray, float]:
+        return 1 / self.scales[support], self.radius
 
-def _positive(values: Any, name: str) -> np.ndarray:
-    vector = check_vector(values, name)
-    if not (vector > 0).all():
-        i = int(np.flatnonzero(vector <= 0)[0])
-        raise ValueError(f"{name} must be positive, got {vector[i]:g} at coordinate {i}")
-    return vector.astype(np.float64)
+    def _boundary_minimum(self, G: np.ndarray, b: np.ndarray, start: np.ndarray) -> np.ndarray | None:
+        return in_ellipsoid(G, b, self.radius * self.scales)
+
+    def slice_on(self, support: np.ndarray) -> ConstraintSet:
+        """The ellipsoid of these half-axes."""
+        return Ellipsoid(self.scales[support], self.radius)
+
+    def enclosing(self, n_features: int) -> list[ConstraintSet]:
+        """The ball of the longest half-axis, and a box."""
+        sizes = self.radius * self.scales
+        return [L2Ball(float(sizes.max())), Box(-sizes, sizes)]
+
+    def rescaled(self, scales: Any) -> ConstraintSet:
+        """An ellipsoid of other half-axes, or a ball."""
+        halves = self.scales / self._units(scales)[0]
+        if np.allclose(halves, halves[0], rtol=1e-13, atol=0.0):
+            return L2Ball(self.radius * halves[0])
+        return Ellipsoid(halves, self.radius)
+
+    def natural_scales(self, n_features: int) -> np.ndarray:
+        """Those in which it is a ball."""
+        return self.scales
+
+    def norm_squares(self, n_features: int, k: int) -> np.ndarray:
+        """Those of the ball around it."""
+        return of_ball(self.radius * self.scales.max(), k)
