@@ -82,11 +82,13 @@ def _at_once(part: Risk, gamma: ConstraintSet, support: np.ndarray) -> np.ndarra
 def _newton(
     part: Risk, gamma: ConstraintSet, support: np.ndarray, here: Point, units: Units | None, deadline: float
 ) -> Point:
-    bold = 1.0
-    for _ in range(300):  # Newton needs few, the majoriser of a robust loss more
-        model = part.curvature(here)
-        G = model.block(np.arange(support.size)) / bold
-        values = to_host(here.w).astype(float)
+    bold, caution = 1.0, 0.1
+    for _ in range(300):  # a few, where all goes well
+        model, every = part.curvature(here), np.arange(support.size)
+        G, values = model.block(every) / bold, to_host(here.w).astype(float)
+        if (piece := getattr(model, "piece", None)) is not None:
+            # a majoriser crawls where a loss has kinks; its Hessian alone may be singular, and far from R
+            G = caution * G + (1 - caution) * piece.block(every)
         # where one step is enough it starts from the origin: the same answer to the last digit, whatever the start
         base = part.at(part.zero) if model.exact else here
         b = G @ to_host(base.w).astype(float) - 0.5 * to_host(base.gradient)
@@ -101,11 +103,16 @@ def _newton(
             return _polished(model, part.at(like(target, here.w)))
         there = _along(part, here, target - values)
         if there is here:
+            if piece is not None and caution < 1.0:
+                caution = 1.0
+                continue
             downhill = float(to_host(here.gradient) @ (target - values)) <= 0
             return here if downhill else _accelerated(part, gamma, support, here, deadline)
         # far up an exponential Newton's steps are all of one length, and so are those towards data that are separated
-        bold = 4.0 * bold if there.value < 0.5 * here.value else 1.0
-        gained = here.value - there.value
+        bold = 4.0 * bold if there.value < 0.5 * here.value and piece is None else 1.0
+        gained, move = here.value - there.value, target - values
+        promised = -float(to_host(here.gradient) @ move + move @ G @ move)
+        caution = max(0.1 * caution, 1e-4) if gained > 0.5 * promised else min(4.0 * caution, 1.0)
         here = there
         if gained <= 1e-13 * abs(here.value) or time.perf_counter() > deadline:
             break
