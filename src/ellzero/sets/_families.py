@@ -7,6 +7,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
+from ._range import project_in_range
 from .base import ConstraintSet
 from .rows import RowSet
 
@@ -19,7 +20,7 @@ class Family:
         self.owns = np.zeros(len(sets) + 1, dtype=bool)  # the last entry answers for group -1
         self.owns[numbers] = True
         self.parameters = []  # (per group?, values, padding)
-        for position, padding in enumerate(example._parameter_padding):
+        for position, padding in enumerate(example._parameter_padding.values()):
             values = np.zeros(len(sets) if padding is None else size)
             for g in numbers:
                 values[g if padding is None else members[g]] = sets[g]._parameters()[position]
@@ -77,6 +78,15 @@ class Padded:
 def in_rows(s: ConstraintSet | None) -> TypeGuard[RowSet]:
     """Whether many sets of this class are projected in one call."""
     return isinstance(s, RowSet) and not s.redefined
+
+
+def project_blocks(blocks: list[Padded], values: np.ndarray) -> np.ndarray:
+    """A copy of the values, projected in these groups."""
+    out = values.copy()
+    for block in blocks:
+        rows = project_in_range(block.family.example._project_rows, *block.fill(values))
+        out[block.where] = rows[block.row, block.column]
+    return out
 
 
 def is_ranked(s: ConstraintSet) -> bool:

@@ -74,7 +74,7 @@ class _Programme:
             outside[support] = 0.0
             # nothing less than another coordinate mends an empty slice
             self.cuts.append((np.concatenate([np.zeros(2 * self.d), -outside]), -1.0))
-            for project in self.gamma._pieces() or [self.gamma.project]:
+            for project in self.gamma._factors() or [self.gamma.project]:
                 nearest = np.asarray(project(self.scale * w)) / self.scale
                 if (size := float(np.abs(w - nearest).max())) > 1e-9:
                     slope = (w - nearest) / size

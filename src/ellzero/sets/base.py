@@ -21,7 +21,6 @@ from .polyhedron import Polyhedron
 
 #: max <z, w> - μ/2 ||w||² and a w that attains it; (inf, None) where there is no bound
 SparseMaximum = tuple[float, Array | None]
-
 #: a label for each coordinate (None: in no group), and the caps of groups
 GroupsAndCaps = tuple[list[Any] | None, dict[Any, float] | None]
 
@@ -47,7 +46,7 @@ class Support(NamedTuple):
 
 
 #: what makes a set the set it is: a class that writes one of these anew is another set than the one it inherits from
-_DEFINING = ("project", "on", "_project_rows", "_parameters", "_bounds", "_positions")
+_DEFINING = ("project", "on", "_project_rows", "_parameters", "_parameter_padding", "_bounds", "_positions")
 #: what is no statement about a set; all else that ConstraintSet names is a fact that is told of a set, and believed
 _NO_FACTS = (
     "n_features", "redefined", "project", "contains", "preserves_support", "require_features", "_demands", "_units",
@@ -68,10 +67,10 @@ def _owner(cls: type, name: str) -> type:
 class ConstraintSet(ABC):
     """A closed convex set Γ of vectors.
 
-    A set of your own writes `project` and, if it holds, declares ``closed_under_zeroing = True``;
-    `ellzero.testing.check_set` then looks for a counterexample. One that inherits from a set of this library and
-    writes `project` anew is another set, so nothing that is known of the old one is believed of it: it falls back to
-    what this class says, unless it states more itself.
+    A set of your own writes `project` and, if it holds, declares ``closed_under_zeroing = True``. All else here are
+    facts that it may state, or leave alone; `ellzero.testing.check_set` looks for counterexamples. A set that inherits
+    from one of this library and writes `project` anew is another set: it falls back to what this class says, unless it
+    states more itself.
     """
 
     #: Number of coordinates, where the set fixes it; None for sets such as a ball, which exist in every dimension.
@@ -95,12 +94,9 @@ class ConstraintSet(ABC):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if _is_ours(cls) or not any(_is_ours(base) and not isabstract(base) for base in cls.__mro__[1:]):
-            return
-        cls.redefined = any(not _is_ours(_owner(cls, name)) for name in _DEFINING)
-        if not cls.redefined:
-            return
-        for name, default in vars(ConstraintSet).items():
+        heir = not _is_ours(cls) and any(_is_ours(base) and not isabstract(base) for base in cls.__mro__[1:])
+        cls.redefined = heir and any(not _is_ours(_owner(cls, name)) for name in _DEFINING)
+        for name, default in vars(ConstraintSet).items() if cls.redefined else ():
             if not (name in _NO_FACTS or name.startswith(("__", "_abc"))) and _is_ours(_owner(cls, name)):
                 setattr(cls, name, default)
 
@@ -136,15 +132,7 @@ class ConstraintSet(ABC):
     def rescaled(self, scales: Any) -> ConstraintSet | None:
         """{u : scales∘u in Γ}, the same set in other units: an l1 ball becomes a weighted one, an l2 ball an ellipsoid.
 
-        Parameters
-        ----------
-        scales : array of shape (d,)
-            Positive.
-
-        Returns
-        -------
-        ConstraintSet or None
-            None where no set of this library describes it.
+        One positive scale for each coordinate; None where no set describes it.
         """
         self._units(scales)
         return None
@@ -195,9 +183,11 @@ class ConstraintSet(ABC):
     def signs(self, n_features: int) -> tuple[np.ndarray, np.ndarray]:
         """For each coordinate, whether members may be negative there, and whether positive.
 
-        Here those that projections of random vectors of several sizes have: enough for a search that has to know which
-        newcomers are worth a try, not for a proof.
+        Where bounds and caps do not tell, those that projections of random vectors of several sizes have: enough for a
+        search that has to know which newcomers are worth a try, not for a proof.
         """
+        if (shape := self.polyhedron(n_features)) is not None:
+            return shape.lower < 0, shape.upper > 0
         rng = np.random.default_rng(0)
         try:
             seen = [np.asarray(self.project(10.0**e * rng.choice([-1.0, 1.0], n_features))) for e in range(-4, 5)]
@@ -224,8 +214,7 @@ class ConstraintSet(ABC):
         ----------
         z : array of shape (d,)
         k : int
-        mu : float
-            At least 0.
+        mu : float, at least 0
         keep : indices or mask, optional
             Coordinates that are always among the k.
 
@@ -256,8 +245,8 @@ class ConstraintSet(ABC):
     ) -> np.ndarray:
         """argmin uᵀGu - 2bᵀu over the slice of Γ on the support.
 
-        Bounds and caps have an answer in finitely many steps, balls and ellipsoids one in one unknown. For other sets
-        projected gradient steps are made until they end or the deadline, a reading of `time.perf_counter`, has passed.
+        Bounds and caps have an answer in finitely many steps, balls one in one unknown; elsewhere gradient steps are
+        made until they end or the deadline, a reading of `time.perf_counter`, has passed.
         """
         if (found := self.quadratic_minimum(G, b, support)) is not None:
             return found
@@ -270,8 +259,8 @@ class ConstraintSet(ABC):
             found = free if shape.contains(free) else minimise_on_polyhedron(G, b, shape, start)
             if found is None:  # degenerate: what depends on each other is told apart by a hair
                 found = minimise_on_polyhedron(G + 1e-11 * np.diag(np.diagonal(G)), b, shape, start)
-        elif part is not None and b.size <= _FEW and (pieces := part._pieces()):  # to project onto all takes longest
-            found = minimise_by_cuts(G, b, pieces, deadline)[0]
+        elif part is not None and b.size <= _FEW and (factors := part._factors()):  # to project onto all takes longest
+            found = minimise_by_cuts(G, b, factors, deadline)[0]
         elif norm(project(free) - free) <= 1e-14 * norm(free):
             return free
         elif part is not None:
@@ -286,18 +275,17 @@ class ConstraintSet(ABC):
     ) -> np.ndarray:
         """Projected gradients, in units in which the diagonal of G is 1 where Γ can be told in them."""
         size = np.sqrt(np.maximum(np.diagonal(G), 0.0))
-        units, other = 1 / np.where(size > 0, size, 1.0), None
+        units = 1 / np.where(size > 0, size, 1.0)
         if units.max() > 10 * units.min():
             with suppress(EmptySlice):
                 part = self.slice_on(support)
-                other = None if part is None else part.rescaled(units)
-        if other is None:
-            return minimise_by_gradients(G, b, self.on(support), start, deadline)
-        G, b = units[:, None] * G * units, units * b
-        found = units * minimise_by_gradients(G, b, other.project, start / units, deadline)
-        return to_host(self.project(found, support))
+                if part is not None and (other := part.rescaled(units)) is not None:
+                    G, b = units[:, None] * G * units, units * b
+                    found = units * minimise_by_gradients(G, b, other.project, start / units, deadline)
+                    return to_host(self.project(found, support))
+        return minimise_by_gradients(G, b, self.on(support), start, deadline)
 
-    def _pieces(self) -> list[Callable[[np.ndarray], np.ndarray]]:
+    def _factors(self) -> list[Callable[[np.ndarray], np.ndarray]]:
         """The projections onto sets whose intersection is Γ, if there are simpler ones than Γ."""
         return []
 

@@ -67,12 +67,10 @@ class Intersection(ConstraintSet):
 
     @cached_property
     def closed_under_zeroing(self) -> bool:  # type: ignore[override]
-        """Whether all sets are."""
         return all(s.closed_under_zeroing for s in self.sets)
 
     @cached_property
     def needs_entry(self) -> bool:  # type: ignore[override]
-        """Whether one of the sets excludes zero."""
         return any(s.needs_entry for s in self.sets)
 
     @cached_property
@@ -81,7 +79,6 @@ class Intersection(ConstraintSet):
         return np.unique(np.concatenate([s.forced for s in self.sets]))
 
     def forced_among(self, n_features: int) -> np.ndarray:
-        """Coordinates that are nonzero in every member with this many coordinates."""
         return np.unique(np.concatenate([s.forced_among(n_features) for s in self.sets]))
 
     @cached_property
@@ -91,7 +88,6 @@ class Intersection(ConstraintSet):
 
     @property
     def why(self) -> str:
-        """Why the set preserves supports, or does not."""
         if self.closed_under_zeroing:
             return "it is an intersection of sets that preserve supports"
         bad = next(s for s in self.sets if not s.closed_under_zeroing)
@@ -110,8 +106,6 @@ class Intersection(ConstraintSet):
                 stacklevel=2,
             )
         return like(w, v)
-
-    project.__doc__ = ConstraintSet.project.__doc__
 
     def supporting(self, v: np.ndarray, support: np.ndarray) -> Support:
         """See `ConstraintSet.supporting`; valid however far Dykstra's projections came.
@@ -140,15 +134,11 @@ class Intersection(ConstraintSet):
     def violation(self, w: Array) -> float:
         return max(s.violation(w) for s in self.sets)
 
-    violation.__doc__ = ConstraintSet.violation.__doc__
-
     def slice_on(self, support: np.ndarray) -> ConstraintSet | None:
-        """The intersection of the slices."""
         self.require_slice(support)
         return self._of(s.slice_on(support) for s in self.sets)
 
     def rescaled(self, scales: Any) -> ConstraintSet | None:
-        """The intersection of the sets in these units."""
         return self._of(s.rescaled(scales) for s in self.sets)
 
     def _of(self, sets: Iterable[ConstraintSet | None]) -> ConstraintSet | None:
@@ -156,29 +146,23 @@ class Intersection(ConstraintSet):
         return Intersection(*known, tol=self.tol, max_iter=self.max_iter) if len(known) == len(self.sets) else None
 
     def polyhedron(self, n_features: int) -> Polyhedron | None:
-        """All bounds and caps."""
         parts = [p for s in self.sets if (p := s.polyhedron(n_features)) is not None]
         return Polyhedron.joined(parts) if len(parts) == len(self.sets) else None
 
     def polyhedron_on(self, support: np.ndarray) -> Polyhedron | None:
-        """All bounds and caps on the support."""
         parts = [p for s in self.sets if (p := s.polyhedron_on(support)) is not None]
         return Polyhedron.joined(parts) if len(parts) == len(self.sets) else None
 
     def polyhedron_around(self, n_features: int) -> Polyhedron:
-        """All bounds and caps that are known."""
         return Polyhedron.joined([s.polyhedron_around(n_features) for s in self.sets])
 
     def enclosing(self, n_features: int) -> list[ConstraintSet]:
-        """Its sets, or larger ones."""
         return [t for s in self.sets for t in ([s] if s.has_sparse_maximum() else s.enclosing(n_features))]
 
     def norm_squares(self, n_features: int, k: int) -> np.ndarray:
-        """The smallest of its sets."""
         return np.min([s.norm_squares(n_features, k) for s in self.sets], axis=0)  # type: ignore[no-any-return]
 
     def signs(self, n_features: int) -> tuple[np.ndarray, np.ndarray]:
-        """Those that all sets allow."""
         negative, positive = zip(*(s.signs(n_features) for s in self.sets), strict=True)
         return np.all(negative, axis=0), np.all(positive, axis=0)
 
@@ -187,11 +171,10 @@ class Intersection(ConstraintSet):
         return None if all(s.natural_scales(n_features) is None for s in self.sets) else np.ones(n_features)
 
     def groups_and_caps(self, n_features: int) -> GroupsAndCaps:
-        """Those of the first of its sets that has groups."""
         known = (s.groups_and_caps(n_features) for s in self.sets)
         return next((found for found in known if found[0] is not None), (None, None))
 
-    def _pieces(self) -> list[Callable[[np.ndarray], np.ndarray]]:
+    def _factors(self) -> list[Callable[[np.ndarray], np.ndarray]]:
         return [s.project for s in self.sets]
 
     def _nearest(self, v: np.ndarray, index: np.ndarray) -> tuple[np.ndarray, float, _Steps | None]:
@@ -275,7 +258,6 @@ class Intersection(ConstraintSet):
             ) from error
 
     def require_member(self, support: np.ndarray) -> None:
-        """Raise EmptySlice if no member is found that is zero outside the support."""
         if self._exactly(np.zeros(support.size), support) is None:
             self._alternate(np.zeros(support.size), support)
 

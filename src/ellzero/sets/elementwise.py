@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -65,13 +65,14 @@ class _Elementwise(RowSet):
         return np.broadcast_to(np.asarray(lower, float), d), np.broadcast_to(np.asarray(upper, float), d)
 
     def polyhedron(self, n_features: int) -> Polyhedron:
-        """Γ by bounds."""
         return Polyhedron.box(*self._ends(n_features), n_features)
 
-    def signs(self, n_features: int) -> tuple[np.ndarray, np.ndarray]:
-        """Where members may be negative, and where positive."""
-        lower, upper = self._ends(n_features)
-        return lower < 0, upper > 0
+    def rescaled(self, scales: Any) -> ConstraintSet:
+        scales, _ = self._units(scales)
+        if self.whole_space or self.orthant:
+            return self
+        lower, upper = self._ends(scales.size)
+        return Box(lower / scales, upper / scales)
 
     def natural_scales(self, n_features: int) -> np.ndarray | None:
         """None: all units are as good for bounds."""
@@ -98,19 +99,12 @@ class Everywhere(_Elementwise):
 
     @property
     def why(self) -> str:
-        """Why the set preserves supports."""
         return "it is the whole space"
 
     def _bounds(self, *parameters: Any) -> tuple[Any, Any]:
         return -np.inf, np.inf
 
-    def rescaled(self, scales: Any) -> ConstraintSet:
-        """Itself."""
-        self._units(scales)
-        return self
-
     def quadratic_minimum(self, G: np.ndarray, b: np.ndarray, support: np.ndarray) -> np.ndarray | None:
-        """argmin uᵀGu - 2bᵀu."""
         return solve(G, b)[0]
 
     def _project_rows(self, v: Array, *parameters: Any) -> Array:
@@ -138,16 +132,10 @@ class NonNegative(_Elementwise):
 
     @property
     def why(self) -> str:
-        """Why the set preserves supports."""
         return "zero satisfies every sign constraint"
 
     def _bounds(self, *parameters: Any) -> tuple[Any, Any]:
         return 0.0, np.inf
-
-    def rescaled(self, scales: Any) -> ConstraintSet:
-        """Itself."""
-        self._units(scales)
-        return self
 
     def quadratic_minimum(self, G: np.ndarray, b: np.ndarray, support: np.ndarray) -> np.ndarray | None:
         """argmin uᵀGu - 2bᵀu over u >= 0; None if the search for it goes in circles."""
@@ -176,7 +164,7 @@ class Box(_Elementwise):
     array([-1. ,  1.5])
     """
 
-    _parameter_padding = (-np.inf, np.inf)
+    _parameter_padding: ClassVar[dict[str, float | None]] = {"lower": -np.inf, "upper": np.inf}
 
     def __init__(self, lower: Any = -np.inf, upper: Any = np.inf) -> None:
         self.lower, self.upper = _bound(lower, "lower"), _bound(upper, "upper")
@@ -216,7 +204,6 @@ class Box(_Elementwise):
 
     @property
     def why(self) -> str:
-        """Why the set preserves supports, or does not."""
         if self.closed_under_zeroing:
             return "every interval [lower, upper] contains 0"
         if not self.forced.size:
@@ -224,29 +211,15 @@ class Box(_Elementwise):
         i = self.forced[0]
         return f"the interval of coordinate {i}, {self._pair(i)}, does not contain 0"
 
-    def _parameters(self) -> tuple[Any, ...]:
-        return self.lower, self.upper
-
-    def _arguments(self) -> dict[str, Any]:
-        return {"lower": self.lower, "upper": self.upper}
-
     def forced_among(self, n_features: int) -> np.ndarray:
-        """Coordinates that are nonzero in every member with this many coordinates."""
         return np.arange(n_features) if self.needs_entry and self.n_features is None else self.forced
 
     def require_slice(self, support: Array | None) -> None:
-        """Raise EmptySlice if no member is zero outside the support."""
         if support is not None and self.needs_entry and self.n_features is None:
             raise EmptySlice(f"every coordinate of {self!r} is nonzero, so it has no sparse member")
         super().require_slice(support)
 
-    def rescaled(self, scales: Any) -> ConstraintSet:
-        """The box with its bounds in these units."""
-        scales, _ = self._units(scales)
-        return Box(self.lower / scales, self.upper / scales)
-
     def slice_on(self, support: np.ndarray) -> ConstraintSet:
-        """The bounds of the coordinates in the support."""
         self.require_slice(support)
         return Box(*(b[support] if isinstance(b, np.ndarray) else b for b in (self.lower, self.upper)))
 
@@ -266,21 +239,14 @@ class LinfBall(_Elementwise):
     """argmin ||w - v|| over max_i |w_i| <= radius, which is v clipped to ±radius."""
 
     closed_under_zeroing = True
-    _parameter_padding = (None,)
+    _parameter_padding: ClassVar[dict[str, float | None]] = {"radius": None}
 
     def __init__(self, radius: float) -> None:
         self.radius = check_nonnegative(radius, "radius")
 
     @property
     def why(self) -> str:
-        """Why the set preserves supports."""
         return "zeroing entries never increases a maximum of |w_i|"
-
-    def _parameters(self) -> tuple[Any, ...]:
-        return (self.radius,)
-
-    def _arguments(self) -> dict[str, Any]:
-        return {"radius": self.radius}
 
     def _bounds(self, *parameters: Any) -> tuple[Any, Any]:
         (radius,) = parameters
@@ -288,8 +254,8 @@ class LinfBall(_Elementwise):
 
     def rescaled(self, scales: Any) -> ConstraintSet:
         """A ball again, or a box where the units differ."""
-        scales, c = self._units(scales)
-        return LinfBall(self.radius / c) if c else Box(-self.radius / scales, self.radius / scales)
+        c = self._units(scales)[1]
+        return LinfBall(self.radius / c) if c else super().rescaled(scales)
 
     def _score_rows(self, z: Array, mu: float, *parameters: Any) -> Array:
         return namespace(z).abs(z)

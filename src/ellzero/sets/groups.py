@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from .._core.arrays import Array, like, namespace, to_host
+from .._core.arrays import Array, like, namespace, norm, to_host
 from ._allocation import Block, allocate
-from ._families import Family, Padded, in_rows, is_ranked
+from ._families import Family, Padded, in_rows, is_ranked, project_blocks
 from ._labels import assign_sets, read_groups
-from ._range import in_range, narrowed, project_in_range, towards_zero
+from ._range import in_range, narrowed, towards_zero
 from ._reach import of_increments, unbounded
 from ._supports import choose_support
-from .base import ConstraintSet, EmptySlice, GroupsAndCaps, SparseMaximum, on_host
+from .base import ConstraintSet, EmptySlice, GroupsAndCaps, SparseMaximum, Support, on_host
 from .elementwise import Everywhere
 from .polyhedron import Polyhedron
 from .rows import objective
@@ -66,12 +66,10 @@ class GroupWise(ConstraintSet):
 
     @cached_property
     def closed_under_zeroing(self) -> bool:  # type: ignore[override]
-        """Whether all sets are."""
         return all(s.closed_under_zeroing for s in self.sets if s is not None)
 
     @cached_property
     def needs_entry(self) -> bool:  # type: ignore[override]
-        """Whether one of the sets excludes zero."""
         return self._must_enter.size > 0
 
     @cached_property
@@ -82,12 +80,10 @@ class GroupWise(ConstraintSet):
 
     @cached_property
     def accuracy(self) -> float:  # type: ignore[override]
-        """The worst of the sets."""
         return max((s.accuracy for s in self.sets if s is not None), default=ConstraintSet.accuracy)
 
     @property
     def why(self) -> str:
-        """Why the set preserves supports, or does not."""
         if self.closed_under_zeroing:
             return "it is a product over groups of sets that preserve supports"
         name, bad = next((n, s) for n, s in zip(self.names, self.sets, strict=True) if s and not s.closed_under_zeroing)
@@ -116,25 +112,40 @@ class GroupWise(ConstraintSet):
             self.require_features(index.size)
         return like(self.on(index)(values), v)
 
-    project.__doc__ = ConstraintSet.project.__doc__
-
     def on(self, support: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
         """The projection onto a slice, with everything that depends on the support alone worked out before."""
-        group = self.group_of(support)
-        self.require_slice(support)
-        self._require_entries(group)
-        blocks, alone = list(self._blocks(group, support)), list(self._one_by_one(group))
+        blocks, alone = self._pieces(support)
 
         def project(values: np.ndarray) -> np.ndarray:
-            out = values.copy()
-            for block in blocks:
-                rows = project_in_range(block.family.example._project_rows, *block.fill(values))
-                out[block.where] = rows[block.row, block.column]
+            out = project_blocks(blocks, values)
             for s, where in alone:
                 out[where] = s.project(values[where], self._place[support[where]])
             return out
 
         return project
+
+    def _pieces(self, support: np.ndarray) -> tuple[list[Padded], list[tuple[ConstraintSet, np.ndarray]]]:
+        """The slice as matrices of groups that are projected at once, and the other groups."""
+        group = self.group_of(support)
+        self.require_slice(support)
+        self._require_entries(group)
+        return list(self._blocks(group, support)), list(self._one_by_one(group))
+
+    def supporting(self, v: np.ndarray, support: np.ndarray) -> Support:
+        """See `ConstraintSet.supporting`; what the sets of the groups answer, put together.
+
+        Slacks add up, and Σ_g spread_g ||w_g - p_g|| is at most the norm of the spreads times ||w - p||.
+        """
+        blocks, alone = self._pieces(support)
+        p = project_blocks(blocks, v)
+        n, inside = v - p, np.concatenate([np.empty(0, np.intp), *(block.where for block in blocks)])
+        accuracy = max((s.accuracy for s in self.sets if in_rows(s)), default=0.0)
+        off = accuracy * math.hypot(norm(v[inside]), norm(p[inside]))
+        slack, spreads = off * (norm(n) + 3 * off), [off]
+        for s, where in alone:
+            p[where], n[where], more, spread = s.supporting(v[where], self._place[support[where]])
+            slack, spreads = slack + more, [*spreads, spread]
+        return Support(p, n, slack, math.hypot(*spreads))
 
     def sparse_support(self, v: np.ndarray, k: int, keep: np.ndarray) -> np.ndarray | None:
         """k coordinates on which there is a member near v: groups that must be used get a place."""
@@ -153,8 +164,6 @@ class GroupWise(ConstraintSet):
         for s, where in self._one_by_one(group):
             worst = max(worst, s.violation(values[where]))
         return worst
-
-    violation.__doc__ = ConstraintSet.violation.__doc__
 
     def has_sparse_maximum(self, mu: float = 1.0) -> bool:
         """Whether `sparse_maximum` is known at this μ: for every group it must be."""
@@ -183,10 +192,7 @@ class GroupWise(ConstraintSet):
         out[index] = w
         return objective(values[index], w, mu), like(out, z)
 
-    sparse_maximum.__doc__ = ConstraintSet.sparse_maximum.__doc__
-
     def slice_on(self, support: np.ndarray) -> ConstraintSet | None:
-        """The product of the slices."""
         self.require_slice(support)
         group, inner = self.group_of(support), {}
         labels = np.full(support.size, None, dtype=object)
@@ -202,18 +208,15 @@ class GroupWise(ConstraintSet):
         return GroupWise(inner, labels) if support.size else Everywhere()
 
     def rescaled(self, scales: Any) -> ConstraintSet | None:
-        """The product of the sets in these units."""
         scales, _ = self._units(scales)
         known = {name: there for name, s, m in self._inner if (there := s.rescaled(scales[m])) is not None}
         return self._with(known) if len(known) == len(self._inner) else None
 
     def enclosing(self, n_features: int) -> list[ConstraintSet]:
-        """The product of larger sets."""
         larger = {name: [s] if s.has_sparse_maximum() else s.enclosing(m.size) for name, s, m in self._inner}
         return [self._with({name: sets[0] for name, sets in larger.items() if sets})]
 
     def polyhedron(self, n_features: int) -> Polyhedron | None:
-        """The bounds and caps of all sets."""
         shape, curved = self._shape(n_features)
         return None if curved.any() else shape
 
@@ -258,7 +261,6 @@ class GroupWise(ConstraintSet):
         return of_increments(np.concatenate([np.diff(part) for part in parts]), k)
 
     def signs(self, n_features: int) -> tuple[np.ndarray, np.ndarray]:
-        """Those of the sets."""
         negative, positive = np.ones(n_features, dtype=bool), np.ones(n_features, dtype=bool)
         for _, s, index in self._inner:
             negative[index], positive[index] = s.signs(index.size)
@@ -285,15 +287,12 @@ class GroupWise(ConstraintSet):
             shift[index], price[index] = s.shadow_prices(w[index], c[index])
         return shift, price
 
-    shadow_prices.__doc__ = ConstraintSet.shadow_prices.__doc__
-
     def groups_and_caps(self, n_features: int) -> GroupsAndCaps:
-        """The groups, and the radii of their balls."""
         labels = [None if g < 0 else self.names[g] for g in self.group_of(np.arange(n_features)).tolist()]
         radii = {name: float(getattr(s, "radius", math.inf)) for name, s, _ in self._inner}
         return labels, {name: radius for name, radius in radii.items() if math.isfinite(radius)} or None
 
-    def _pieces(self) -> list[Callable[[np.ndarray], np.ndarray]]:
+    def _factors(self) -> list[Callable[[np.ndarray], np.ndarray]]:
         return [partial(_project_within, s, index) for _, s, index in self._inner if index.size]
 
     @cached_property

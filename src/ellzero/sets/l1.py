@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from .._core.arrays import Array, namespace
 from ._reach import of_ball
-from ._tables import budget_increments
-from ._thresholds import at_largest, to_sub_simplex
+from ._tables import at_largest, budget_increments, to_sub_simplex
 from .base import ConstraintSet
 from .elementwise import Box, relative_excess
 from .polyhedron import Polyhedron
@@ -45,7 +44,6 @@ class L1Ball(RadiusSet):
         return 0.0, np.abs(c).max(axis=-1, keepdims=True, initial=0.0)
 
     def polyhedron(self, n_features: int) -> Polyhedron:
-        """One cap."""
         return Polyhedron.box(-np.inf, np.inf, n_features).with_row(1.0, self.radius)
 
     def rescaled(self, scales: Any) -> ConstraintSet:
@@ -66,18 +64,12 @@ class WeightedL1Ball(RadiusSet):
     radius : float
     """
 
-    _parameter_padding = (1.0, None)
+    _parameter_padding: ClassVar[dict[str, float | None]] = {"weights": 1.0, "radius": None}
 
     def __init__(self, weights: Any, radius: float) -> None:
         super().__init__(radius)
         self.weights = positive(weights, "weights")
         self.n_features = self.weights.size
-
-    def _parameters(self) -> tuple[Any, ...]:
-        return self.weights, self.radius
-
-    def _arguments(self) -> dict[str, Any]:
-        return {"weights": self.weights, "radius": self.radius}
 
     def _project_rows(self, v: Array, *parameters: Any) -> Array:
         # With the entries sorted by t = |v|/c, θ = max_j (Σ_{i<=j} c_i|v_i| - radius) / Σ_{i<=j} c_i²: the same
@@ -120,11 +112,9 @@ class WeightedL1Ball(RadiusSet):
         return _PLAIN._increments(z / weights, mu, radius)
 
     def slice_on(self, support: np.ndarray) -> ConstraintSet:
-        """The ball with the weights of these coordinates."""
         return WeightedL1Ball(self.weights[support], self.radius)
 
     def polyhedron(self, n_features: int) -> Polyhedron:
-        """One cap."""
         return Polyhedron.box(-np.inf, np.inf, n_features).with_row(self.weights, self.radius)
 
     def enclosing(self, n_features: int) -> list[ConstraintSet]:
@@ -144,5 +134,4 @@ class WeightedL1Ball(RadiusSet):
         return 1 / self.weights
 
     def norm_squares(self, n_features: int, k: int) -> np.ndarray:
-        """Those of the plain ball around it."""
         return of_ball(self.radius / self.weights.min(), k)

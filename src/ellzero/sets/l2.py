@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from .._core.arrays import Array, finfo_eps, namespace
-from ._lp import row_norm, unit_rows
+from ._quadratic import in_ellipsoid
 from ._reach import of_ball
-from ._secular import in_ellipsoid
 from ._tables import l2_increments
 from .base import ConstraintSet
 from .elementwise import Box, relative_excess
-from .rows import RadiusSet, positive
+from .rows import RadiusSet, positive, row_norm, unit_rows
 
 
 class L2Ball(RadiusSet):
@@ -58,18 +57,12 @@ class Ellipsoid(RadiusSet):
     radius : float
     """
 
-    _parameter_padding = (1.0, None)
+    _parameter_padding: ClassVar[dict[str, float | None]] = {"scales": 1.0, "radius": None}
 
     def __init__(self, scales: Any, radius: float) -> None:
         super().__init__(radius)
         self.scales = positive(scales, "scales")
         self.n_features = self.scales.size
-
-    def _parameters(self) -> tuple[Any, ...]:
-        return self.scales, self.radius
-
-    def _arguments(self) -> dict[str, Any]:
-        return {"scales": self.scales, "radius": self.radius}
 
     def _project_rows(self, v: Array, *parameters: Any) -> Array:
         # w_i = v_i s_i²/(s_i² + λ); ||w/s|| as a function of λ is the secular function of trust-region methods,
@@ -121,7 +114,6 @@ class Ellipsoid(RadiusSet):
         return in_ellipsoid(G, b, self.radius * self.scales)
 
     def slice_on(self, support: np.ndarray) -> ConstraintSet:
-        """The ellipsoid of these half-axes."""
         return Ellipsoid(self.scales[support], self.radius)
 
     def enclosing(self, n_features: int) -> list[ConstraintSet]:
@@ -141,5 +133,4 @@ class Ellipsoid(RadiusSet):
         return self.scales
 
     def norm_squares(self, n_features: int, k: int) -> np.ndarray:
-        """Those of the ball around it."""
         return of_ball(self.radius * self.scales.max(), k)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -13,8 +13,7 @@ from .._core.arrays import Array, like, namespace, to_host
 from .._core.validation import as_numbers, check_nonnegative, check_vector
 from ._range import in_range, narrowed, project_in_range
 from ._reach import of_ball
-from ._tables import budget_increments
-from ._thresholds import at_largest, simplex_threshold, to_sub_simplex
+from ._tables import at_largest, budget_increments, simplex_threshold, to_sub_simplex
 from .base import ConstraintSet, on_host
 from .elementwise import Box, NonNegative, relative_excess
 from .polyhedron import Polyhedron
@@ -24,16 +23,14 @@ from .rows import RadiusSet, RowSet
 class SubSimplex(RadiusSet):
     """argmin ||w - v|| over w >= 0, Σ_i w_i <= total: a budget that need not be spent."""
 
+    _parameter_padding: ClassVar[dict[str, float | None]] = {"total": None}
+
     def __init__(self, total: float = 1.0) -> None:
         self.total = self.radius = check_nonnegative(total, "total")
 
     @property
     def why(self) -> str:
-        """Why the set preserves supports."""
         return "zeroing non-negative entries never increases their sum"
-
-    def _arguments(self) -> dict[str, Any]:
-        return {"total": self.total}
 
     def _project_rows(self, v: Array, *parameters: Any) -> Array:
         return to_sub_simplex(v, *parameters)
@@ -57,11 +54,9 @@ class SubSimplex(RadiusSet):
         return 0.0, np.abs(c).max(axis=-1, keepdims=True, initial=0.0)
 
     def signs(self, n_features: int) -> tuple[np.ndarray, np.ndarray]:
-        """No negative ones."""
         return NonNegative().signs(n_features)
 
     def polyhedron(self, n_features: int) -> Polyhedron:
-        """One cap."""
         return Polyhedron.box(0.0, math.inf, n_features).with_row(1.0, self.total)
 
     def rescaled(self, scales: Any) -> ConstraintSet:
@@ -78,7 +73,7 @@ class Simplex(RowSet):
     """
 
     _padding = -np.inf
-    _parameter_padding = (None,)
+    _parameter_padding: ClassVar[dict[str, float | None]] = {"total": None}
 
     def __init__(self, total: float = 1.0) -> None:
         self.total = check_nonnegative(total, "total")
@@ -95,16 +90,9 @@ class Simplex(RowSet):
 
     @property
     def why(self) -> str:
-        """Why the set preserves supports, or does not."""
         if self.closed_under_zeroing:
             return "it holds the zero vector alone"
         return f"zeroing an entry breaks the exact budget Σw = {self.total:g}"
-
-    def _parameters(self) -> tuple[Any, ...]:
-        return (self.total,)
-
-    def _arguments(self) -> dict[str, Any]:
-        return {"total": self.total}
 
     def _project_rows(self, v: Array, *parameters: Any) -> Array:
         shifted, threshold, _ = simplex_threshold(v, *parameters)
@@ -133,21 +121,14 @@ class Simplex(RowSet):
         held = w != 0
         return np.where(held, c, 0.0).sum(axis=-1, keepdims=True) / np.maximum(held.sum(axis=-1, keepdims=True), 1), 0.0
 
-    def signs(self, n_features: int) -> tuple[np.ndarray, np.ndarray]:
-        """No negative ones."""
-        return NonNegative().signs(n_features)
-
     def polyhedron(self, n_features: int) -> Polyhedron:
-        """One equation."""
         return Polyhedron.box(0.0, math.inf, n_features).with_row(1.0, self.total, equal=True)
 
     def rescaled(self, scales: Any) -> ConstraintSet | None:
-        """A budget again where all units are the same."""
         c = self._units(scales)[1]
         return Simplex(self.total / c) if c else None
 
     def norm_squares(self, n_features: int, k: int) -> np.ndarray:
-        """The square of the total."""
         return of_ball(self.total, k)
 
 
@@ -189,7 +170,6 @@ class PackingPolytope(ConstraintSet):
 
     @property
     def why(self) -> str:
-        """Why the set preserves supports."""
         return "with A >= 0, zeroing non-negative entries never increases Aw"
 
     def _columns(self, index: Any) -> np.ndarray:
@@ -206,14 +186,10 @@ class PackingPolytope(ConstraintSet):
         w[free] = project_in_range(_project_on_caps, values[free].astype(float), A[np.ix_(rows, free)], self.b[rows])
         return like(w, v)
 
-    project.__doc__ = ConstraintSet.project.__doc__
-
     def violation(self, w: Array) -> float:
         values = to_host(w).astype(float)
         excess = float(narrowed(in_range(self._excess, values, self.b)))
         return max(excess, float((-values).max(initial=0.0)), 0.0)
-
-    violation.__doc__ = ConstraintSet.violation.__doc__
 
     def _excess(self, w: np.ndarray, b: np.ndarray) -> Any:
         A = self.A if w.dtype == np.float64 else self._columns(np.arange(w.size)).astype(w.dtype)
@@ -222,15 +198,12 @@ class PackingPolytope(ConstraintSet):
         return ((A @ w - b) / np.where(b > 0, np.maximum(b, least), 1.0)).max(initial=0.0)
 
     def signs(self, n_features: int) -> tuple[np.ndarray, np.ndarray]:
-        """No negative ones."""
         return NonNegative().signs(n_features)
 
     def slice_on(self, support: np.ndarray) -> ConstraintSet:
-        """The caps on these coordinates."""
         return PackingPolytope(self.A[:, support], self.b)
 
     def polyhedron(self, n_features: int) -> Polyhedron:
-        """All caps."""
         box = Polyhedron.box(0.0, math.inf, n_features)
         return Polyhedron(box.lower, box.upper, self._columns(slice(None)), self.b, np.zeros(self.b.size, dtype=bool))
 
@@ -244,7 +217,6 @@ class PackingPolytope(ConstraintSet):
         return [Box(0.0, most), *budgets]
 
     def rescaled(self, scales: Any) -> ConstraintSet:
-        """The same caps in these units."""
         return PackingPolytope(self.A * self._units(scales)[0][None, :], self.b)
 
     def _arguments(self) -> dict[str, Any]:

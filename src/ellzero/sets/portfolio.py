@@ -77,12 +77,10 @@ class Portfolio(ConstraintSet):
 
     @cached_property
     def forced(self) -> np.ndarray:  # type: ignore[override]
-        """Positions whose bounds exclude 0."""
         return self.box.forced
 
     @property
     def why(self) -> str:
-        """Why the set preserves supports, or does not."""
         if self.closed_under_zeroing:
             return "zeroing positions keeps every bound and cap, and never increases the sum of long positions"
         if not self.box.closed_under_zeroing:
@@ -110,11 +108,9 @@ class Portfolio(ConstraintSet):
             self.groups.require_features(d, of)
 
     def forced_among(self, n_features: int) -> np.ndarray:
-        """Coordinates that are nonzero in every member with this many coordinates."""
         return self.box.forced_among(n_features)
 
     def require_slice(self, support: Array | None) -> None:
-        """Raise EmptySlice if no member is zero outside the support."""
         if support is not None:
             self.box.require_slice(support)
             self._require(self._positions(to_host(support)))
@@ -135,13 +131,9 @@ class Portfolio(ConstraintSet):
         self._require(self._positions(index))
         return like(project_in_range(partial(self._on_positions, index, Positions.project), values.astype(float)), v)
 
-    project.__doc__ = ConstraintSet.project.__doc__
-
     def violation(self, w: Array) -> float:
         values, index = on_host(w, None)
         return float(in_range(partial(self._on_positions, index, Positions.violation), values.astype(float)))
-
-    violation.__doc__ = ConstraintSet.violation.__doc__
 
     def quadratic_minimum(self, G: np.ndarray, b: np.ndarray, support: np.ndarray) -> np.ndarray | None:
         """argmin uᵀGu - 2bᵀu over the slice on the support; None where that cannot be done accurately."""
@@ -216,7 +208,6 @@ class Portfolio(ConstraintSet):
         return self._known[d]
 
     def signs(self, n_features: int) -> tuple[np.ndarray, np.ndarray]:
-        """Those between the bounds."""
         return self.box.signs(n_features)
 
     def polyhedron(self, n_features: int) -> Polyhedron | None:
@@ -253,7 +244,6 @@ class Portfolio(ConstraintSet):
         return larger
 
     def groups_and_caps(self, n_features: int) -> GroupsAndCaps:
-        """The groups of positions and their caps."""
         if self.groups is None:
             return None, None
         caps = {name: float(cap) for name, cap in zip(self.names, self.caps, strict=False) if math.isfinite(cap)}

@@ -21,8 +21,8 @@ class RowSet(ConstraintSet):
 
     `_project_rows(v, *parameters)` projects every row of v; a parameter is a number for each row (shape (..., 1))
     or an entry for each coordinate (the shape of v). Rows are filled up with `_padding`, which must not change
-    the projection of the other entries, and coordinate parameters with their entry in `_parameter_padding`
-    (None there marks a parameter that is one number a set).
+    the projection of the other entries, and coordinate parameters with their entry in `_parameter_padding`, which
+    names the attributes that are parameters (None there marks one that is one number a set).
 
     For `sparse_maximum` a set tells three things more: the score by which coordinates enter (whatever was kept,
     the next best is the one of the largest score), its linear oracle, and, for products over groups, how much
@@ -30,7 +30,7 @@ class RowSet(ConstraintSet):
     """
 
     _padding: ClassVar[float] = 0.0
-    _parameter_padding: ClassVar[tuple[float | None, ...]] = ()
+    _parameter_padding: ClassVar[dict[str, float | None]] = {}
 
     @abstractmethod
     def _project_rows(self, v: Array, *parameters: Any) -> Array: ...
@@ -69,7 +69,10 @@ class RowSet(ConstraintSet):
         return 0.0, 0.0
 
     def _parameters(self) -> tuple[Any, ...]:
-        return ()
+        return tuple(getattr(self, name) for name in self._parameter_padding)
+
+    def _arguments(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self._parameter_padding}
 
     @property
     def family(self) -> Hashable:
@@ -92,8 +95,6 @@ class RowSet(ConstraintSet):
             return v
         return project_in_range(self._project_rows, v, *self._sliced(v, support))
 
-    project.__doc__ = ConstraintSet.project.__doc__
-
     def sparse_maximum(self, z: Array, k: int, mu: float, keep: Any = None) -> SparseMaximum | None:
         if not self.has_sparse_maximum(mu):
             return None
@@ -105,8 +106,6 @@ class RowSet(ConstraintSet):
         if not np.isfinite(to_host(values)).all():
             return np.inf, None
         return objective(to_host(z[support]), to_host(values), mu), scatter(values, support, z.shape[0])
-
-    sparse_maximum.__doc__ = ConstraintSet.sparse_maximum.__doc__
 
     def _sparse_maximum(self, z: Array, mu: float, k: int, kept: np.ndarray) -> tuple[Array, Array]:
         """The support of the maximum, and the values there."""
@@ -121,12 +120,8 @@ class RowSet(ConstraintSet):
     def shadow_prices(self, w: np.ndarray, c: np.ndarray) -> tuple[Any, Any]:
         return self._price_rows(w[w != 0], c[w != 0])
 
-    shadow_prices.__doc__ = ConstraintSet.shadow_prices.__doc__
-
     def violation(self, w: Array) -> float:
         return float(narrowed(to_host(in_range(self._violation_rows, w, *self._sliced(w, None)))[0]))
-
-    violation.__doc__ = ConstraintSet.violation.__doc__
 
 
 def objective(z: np.ndarray, w: np.ndarray, mu: float) -> float:
@@ -145,29 +140,21 @@ class RadiusSet(RowSet):
     """What sets given by one radius share."""
 
     closed_under_zeroing = True
-    _parameter_padding: ClassVar[tuple[float | None, ...]] = (None,)
+    _parameter_padding: ClassVar[dict[str, float | None]] = {"radius": None}
 
     def __init__(self, radius: float) -> None:
         self.radius = check_nonnegative(radius, "radius")
 
     @property
     def why(self) -> str:
-        """Why the set preserves supports."""
         return "zeroing entries never increases the norm"
 
     def signs(self, n_features: int) -> tuple[np.ndarray, np.ndarray]:
-        """Both, everywhere."""
         return np.ones(n_features, dtype=bool), np.ones(n_features, dtype=bool)
 
     def norm_squares(self, n_features: int, k: int) -> np.ndarray:
         """The square of the radius: ||w||_2 <= ||w||_p for p <= 2."""
         return of_ball(self.radius, k)
-
-    def _parameters(self) -> tuple[Any, ...]:
-        return (self.radius,)
-
-    def _arguments(self) -> dict[str, Any]:
-        return {"radius": self.radius}
 
     def _score_rows(self, z: Array, mu: float, *parameters: Any) -> Array:
         return namespace(z).abs(z)
@@ -180,3 +167,24 @@ def positive(values: Any, name: str) -> np.ndarray:
         i = int(np.flatnonzero(vector <= 0)[0])
         raise ValueError(f"{name} must be positive, got {vector[i]:g} at coordinate {i}")
     return vector.astype(np.float64)
+
+
+def row_norm(v: Array, p: float = 2.0) -> Array:
+    """The p-norm of every row, shape (..., 1), safe from overflow."""
+    xp = namespace(v)
+    size = xp.abs(v)
+    largest = xp.max(size, axis=-1, keepdims=True)
+    if p == np.inf:
+        return largest
+    if p == 1:
+        return xp.sum(size, axis=-1, keepdims=True)
+    u = size / xp.where(largest > 0, largest, xp.ones_like(largest))
+    if p == 2:
+        return largest * xp.sqrt(xp.sum(u * u, axis=-1, keepdims=True))
+    return largest * xp.sum(u**p, axis=-1, keepdims=True) ** (1 / p)
+
+
+def unit_rows(v: Array, p: float) -> Array:
+    """Every row divided by its p-norm; zero stays zero."""
+    size = row_norm(v, p)
+    return v / namespace(v).where(size > 0, size, 1 + 0.0 * size)
