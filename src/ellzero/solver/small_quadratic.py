@@ -98,7 +98,8 @@ def _in_ellipsoid(G: np.ndarray, b: np.ndarray, halves: np.ndarray) -> np.ndarra
     mu = max(float(np.max(np.abs(c) - eigenvalues)), norm(c) - float(eigenvalues[-1]), 1e-16 * norm(c))
     for _ in range(100):
         size = math.sqrt(float(np.sum(weight / (eigenvalues + mu) ** 2)))
-        change = (size - 1) * size**2 / float(np.sum(weight / (eigenvalues + mu) ** 3))
+        fall = float(np.sum(weight / (eigenvalues + mu) ** 3))
+        change = (size - 1) * size**2 / fall if fall > 0 else 0.0  # it may underflow
         if not change > 1e-16 * mu:
             break
         mu += change
