@@ -57,6 +57,7 @@ def minimise_quadratic(
             found = minimise_on_polyhedron(G + 1e-11 * np.diag(np.diagonal(G)), b, shape, start)
     elif b.size <= _FEW and (projections := _pieces(part)) is not None:  # the projection onto all takes longest
         found = minimise_by_cuts(G, b, projections, deadline)[0]
+        found = None if found is None else project(found)
     elif norm((inside := project(free)) - free) <= 1e-14 * norm(free):
         return free
     elif isinstance(part, (L2Ball, Ellipsoid)):
