@@ -5,19 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from .._core.arrays import Array, like, to_host
 from .._core.directions import Directions, blocks
-from .._core.validation import NotFinite, check_count, check_positive
+from .._core.stopping import Status, Stop
+from .._core.validation import check_count, check_positive
 from ..risks.base import Point, Risk
-from ..risks.blackbox import BlackBox, BlackBoxError
 from ..risks.evaluation import BudgetSpent
+from ..theory.parameters import Oracle as Kind
 from .result import Counts
 from .schedules import as_schedule
-from .steps import Settled
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class ZerothOrder:
     support_size: int | None = None
     mu: float = 1e-6
     central: bool = False
-    exact = False
+    kind: ClassVar[Kind] = "directions"
 
     def bind(self, risk: Risk, counts: Counts, entropy: Sequence[int]) -> DirectionalGradients:
         """The gradients of one run."""
@@ -90,7 +90,7 @@ class GrowWhenStuck:
     def double(self) -> None:
         """React to a step that did not help."""
         if self.current >= self.last:
-            raise Settled
+            raise Stop(Status.SETTLED)
         self.current = min(2 * self.current, self.last)
 
 
@@ -113,9 +113,9 @@ class DirectionalGradients:
 
     def __call__(self, point: Point, t: int) -> Array:
         self._affordable(0 if self.central else self.counts.price(point))
-        if isinstance(self.schedule, GrowWhenStuck) and point.visits:
+        if isinstance(self.schedule, GrowWhenStuck) and point.estimated:
             self.schedule.double()
-        point.visits += 1
+        point.estimated = True
         base = 0.0 if self.central else self.counts.base_value(point)
         q = int(min(self.schedule(t), self._affordable(0)))
         total, used = np.zeros(self.risk.n_features), 0
@@ -132,9 +132,7 @@ class DirectionalGradients:
             self.counts.add(-self._unasked)
             raise
         if used == 0:
-            if isinstance(self.risk, BlackBox):
-                raise BlackBoxError(f"none of the {q} evaluations of iteration {t} gave a value")
-            raise NotFinite(f"none of the {q} values of iteration {t} is finite")
+            raise self.risk.failure(f"none of the {q} evaluations of iteration {t} gave a value")
         return like(total * (self.risk.n_features / used), point.w)
 
     @property
