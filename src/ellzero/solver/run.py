@@ -112,6 +112,8 @@ class Run:
             return math.inf
         far = 1e3 * max(1.0, norm(state.point.w))
         for i in range(min(risk.n_features, _STARTS)):
+            if state.clock.over:
+                break
             v = np.zeros(risk.n_features)
             v[i] = far
             with suppress(EmptySlice):
@@ -124,7 +126,7 @@ class Run:
         """The start gets the best values on its support: the first step may not leave it for less."""
         state, problem, start = self.state, self.problem, self.state.point
         support = np.union1d(np.flatnonzero(to_host(start.w)), problem.kept).astype(np.intp)
-        point = refit(problem.risk, problem.gamma, support, start.w, state.units)
+        point = refit(problem.risk, problem.gamma, support, start.w, state.units, state.clock.deadline())
         point.refitted = support.size == problem.k  # with free places the first step has to look around
         state.point = state.best = min(start, point, key=state.counts.base_value)
 
