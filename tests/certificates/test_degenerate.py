@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from ellzero.sets._positions import Positions
+from ellzero.sets.positions import Positions
 
 import ellzero as ez
 from ellzero import sets as S
