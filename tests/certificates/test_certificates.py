@@ -15,11 +15,15 @@ from hypothesis import strategies as st
 
 import ellzero as ez
 from ellzero.certificates import CertificateStatus
-from ellzero.certificates import atoms as atoms_module
-from ellzero.certificates import root as root_module
-from ellzero.certificates._form import QuadraticForm, improve_split, is_positive, smallest_eigenvalue
+from ellzero.certificates import perspective as perspective_module
+from ellzero.certificates.answer import Answer
 from ellzero.certificates.atoms import Atoms, simplex_minimum
 from ellzero.certificates.perspective import Perspective
+from ellzero.certificates.perspective_dual import PerspectiveDual
+from ellzero.certificates.quadratic_form import QuadraticForm, improve_split, is_positive, smallest_eigenvalue
+from ellzero.certificates.relaxation import Decisions
+from ellzero.certificates.root_bound import bound_root
+from ellzero.certificates.smooth_parts import ModelPart, smooth_part
 from ellzero.sets._slices import Polyhedron, enclosing, polyhedron, restrict
 from ellzero.solver.exchanges import refit
 from ellzero.solver.problem import make_problem
@@ -269,26 +273,23 @@ def _wrong_maximum(monkeypatch):
 
 
 def _wrong_gains(monkeypatch):
-    plain = Perspective._gains
-    monkeypatch.setattr(Perspective, "_gains", lambda self, z: 0.8 * plain(self, z))
+    plain = PerspectiveDual._gains
+    monkeypatch.setattr(PerspectiveDual, "_gains", lambda self, z: 0.8 * plain(self, z))
 
 
 def _too_much_curvature(monkeypatch):
     monkeypatch.setattr(
-        root_module, "smallest_eigenvalue", lambda form, scaled: 3.0 * smallest_eigenvalue(form, scaled)
+        perspective_module, "smallest_eigenvalue", lambda form, scaled: 3.0 * smallest_eigenvalue(form, scaled)
     )
 
 
 def _careless_screening(monkeypatch):
-    plain = root_module.screen
+    plain = Perspective.screen
 
-    def one_too_many(relaxed, kept, out, k, cutoff):
-        kept, out = plain(relaxed, kept, out, k, cutoff)
-        out = out.copy()
-        out[int(relaxed.gains.argmax())] = True
-        return kept, out
+    def one_too_many(self, relaxed, part, level):
+        return plain(self, relaxed, part, level).leaving(int(relaxed.evidence.argmax()))
 
-    monkeypatch.setattr(root_module, "screen", one_too_many)
+    monkeypatch.setattr(Perspective, "screen", one_too_many)
 
 
 def _larger_k(monkeypatch):
@@ -339,9 +340,10 @@ def test_improved_splits_raise_the_bound():
     X = X @ np.linalg.cholesky(0.8 ** np.abs(np.subtract.outer(np.arange(20), np.arange(20)))).T
     risk = ez.risks.LeastSquares(X, X[:, ::5].sum(axis=1) + rng.standard_normal(60))
     result = ez.minimize(risk, 4)
-    root = root_module.Root(risk, result, math.inf)
-    first = root.relaxation.solve(root.kept, np.zeros(20, bool), result.x, math.inf, 300).bound
-    assert root.search(None).root.bound > first
+    answer = Answer(risk, result, math.inf)
+    part = Decisions(answer.kept, np.zeros(20, bool))
+    first = Perspective.of(answer).solve(part, result.x, math.inf, first=True).bound
+    assert bound_root(answer, None).relaxed.bound > first
 
 
 @pytest.mark.parametrize(
@@ -360,7 +362,7 @@ def test_the_relaxation_is_the_perspective_one(name):
     form = QuadraticForm.of(ez.risks.LeastSquares(X, y, ridge=0.1), k)
     delta = smallest_eigenvalue(form, False)
     relaxation = Perspective(form, k, gamma, delta)
-    found = relaxation.solve(np.array([2]), np.arange(d) == 7, np.zeros(d), math.inf, 300, 1e-12)
+    found = relaxation.maximise(Decisions(np.array([2]), np.arange(d) == 7), np.zeros(d), math.inf, 300, 1e-12)
     w, s = cp.Variable(d), cp.Variable(d)
     rest = np.linalg.cholesky(form.Q - np.diag(delta) + 1e-13 * np.eye(d))
     perspective = sum(delta[i] / 2 * cp.quad_over_lin(w[i], s[i]) for i in range(d))
@@ -546,8 +548,7 @@ def test_frank_wolfe_parts_are_what_they_say():
     """f, its gradient and the value at a dual point, for every smooth part."""
     rng = np.random.default_rng(4)
     for kind, risk in make_risks(rng, 20).items():
-        root = root_module.Root(risk, ez.minimize(risk, 2, S.L1Ball(1.0)), math.inf)
-        part = root._part(root.form)
+        part = smooth_part(risk, QuadraticForm.of(risk, 2), 2)
         w = rng.standard_normal(risk.n_features) * 0.3
         look = part.look(w, part.image(w))
         assert look.f + 0.5 * part.mu * w @ w == pytest.approx(
@@ -560,10 +561,10 @@ def test_frank_wolfe_parts_are_what_they_say():
 
 def test_the_maximum_is_raised_by_what_rounding_may_add():
     risk = make_risks(np.random.default_rng(0), 20)["logistic"]
-    relaxation = Atoms(atoms_module.SmoothPart.__subclasses__()[1](risk), S.L1Ball(1.0), 3)
-    z, none, out = np.ones(D), np.empty(0, int), np.zeros(D, bool)
-    value, _ = relaxation.maximum(z, 0.0, none, out)
-    raised, _ = relaxation.maximum(z, 0.1, none, out)
+    relaxation = Atoms(ModelPart(risk), S.L1Ball(1.0), 3)
+    z, nothing = np.ones(D), Decisions(np.empty(0, int), np.zeros(D, bool))
+    value, _ = relaxation.maximum(z, 0.0, nothing)
+    raised, _ = relaxation.maximum(z, 0.1, nothing)
     assert (
         raised
         >= max(S.L1Ball(1.0).sparse_maximum(z + 0.1 / np.sqrt(3) * u, 3, 0.1)[0] for u in (1.0, -1.0))

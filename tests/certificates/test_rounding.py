@@ -10,8 +10,8 @@ import pytest
 
 import ellzero as ez
 from ellzero.certificates import CertificateStatus
-from ellzero.certificates._copies import without_copies
-from ellzero.certificates._form import QuadraticForm, lack_of_convexity
+from ellzero.certificates.duplicates import without_copies
+from ellzero.certificates.quadratic_form import QuadraticForm, lack_of_convexity
 from ellzero.risks.accuracy import accurate_product
 
 S = ez.sets

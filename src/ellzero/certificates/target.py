@@ -6,7 +6,6 @@ import math
 import time
 from typing import TYPE_CHECKING, Any
 
-from .._core.arrays import to_host
 from ..solver.result import Result, Status
 
 if TYPE_CHECKING:
@@ -23,40 +22,33 @@ class Proof:
                 'method="auto" or "exact", or ellzero.certify on the result'
             )
         self.run, self.target = run, target
-        self.root: Any = None
+        self.prover: Any = None
 
     def _begin(self) -> None:
-        from .root import Root
+        from .certify import Prover
 
         run = self.run
-        self.started = time.perf_counter()
-        self.root = Root(run.asked.risk, run.report(run.best, Status.RUNNING), self.started + run.limit - run.seconds)
-        self.search = None if self.root.refused else self.root.search(self.target)
-        self.bound = -math.inf if self.search is None else self.search.bound
+        answer = run.report(run.best, Status.RUNNING)
+        self.prover = Prover(run.asked.risk, answer, self.target, time.perf_counter(), run.limit - run.seconds)
 
     @property
     def begun(self) -> bool:
         """Whether there is a bound."""
-        return hasattr(self, "bound")
+        return self.prover is not None
 
     def suffices(self, fun: float) -> bool:
         """Whether the proof is there."""
         if not math.isfinite(fun):
             return False
-        if self.root is None:
+        if self.prover is None:
             self._begin()
-        return fun - self.bound <= self.target * abs(fun)
+        return not self.prover.refused and fun - self.prover.bound <= self.target * abs(fun)
 
     def certificate(self, result: Result) -> Any:
         """Of the final result."""
-        from .certificate import CertificateStatus, conclude, no_certificate
+        from .certificate import CertificateStatus
 
-        if self.root is None:
+        if self.prover is None:
             self._begin()
-        self.root.result = result
-        if self.search is None:
-            return no_certificate(self.root, self.started)
-        if result.fun < self.search.value:
-            value, error = self.root.measured(to_host(result.x).astype(float))
-            self.search.low, self.search.value, self.search.best = value - error, value + error, None
-        return conclude(self.root, self.search, CertificateStatus.BOUND, self.started)
+        self.prover.accept(result)
+        return self.prover.certificate(result.fun, CertificateStatus.BOUND)
