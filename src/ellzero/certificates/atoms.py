@@ -149,7 +149,7 @@ class Atoms(Relaxation):
             weights, _ = self._correct(atoms, images, h, weights, M, curved)
         for _ in range(max_iter):
             v, image = weights @ atoms, weights @ images
-            look = part.look(v, image)
+            look = part.look(v, image, weights @ np.abs(atoms))
             if not (np.isfinite(look.z).all() and math.isfinite(look.value)):
                 break  # a step so far that exp overflows; what is known so far holds
             value, new = self.maximum(look.z, look.error, decided)

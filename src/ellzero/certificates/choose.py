@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
+from ..sets.base import MemberNotFound
 from .answer import Answer, NoBound
 from .atoms import Atoms
 from .perspective import Perspective
@@ -38,7 +40,8 @@ def choose(answer: Answer) -> tuple[Relaxation, float]:
     if answer.k >= answer.d and answer.readable:
         whole = OneSupport.of(answer)
         if answer.d <= LARGEST:  # eigenvalues of a matrix of that size
-            floor = max(floor, answer.bound(whole.index))
+            with suppress(MemberNotFound):  # then nothing is known
+                floor = max(floor, answer.bound(whole.index))
             if answer.result.fun - floor <= answer.allowance(answer.result.fun):
                 return whole, floor
     reason = NoBound()
