@@ -11,7 +11,6 @@ from .._core.arrays import finfo_eps, to_host
 from ..risks import BlackBox, Quadratic, Risk
 from ..risks.accuracy import EPS, Measured, PlainMeasure
 from ..risks.linear import LinearModel
-from ..sets import Box, Everywhere, LinfBall, NonNegative
 from ..solver.exchanges import refit
 from ..solver.problem import make_problem
 from ..solver.result import Result
@@ -125,9 +124,9 @@ class Answer:
         if self.result.fun < value and np.isin(np.flatnonzero(self.x), support).all():
             w = self.x.copy()
         here, across = self._measure(w, support, closely=True), 0.0
-        if here.shifts is not None and type(gamma) is Everywhere:
+        if here.shifts is not None and gamma.whole_space:
             across = 1.0
-        elif here.shifts is not None and type(gamma) is NonNegative:
+        elif here.shifts is not None and gamma.orthant:
             # members are shifted until one entry is 0; then the difference to an x of that kind has both signs, so that
             # its mean is at most its range, twice the largest entry of what is across
             across = 1 / (1 + 2 * math.sqrt(max(shift.size for shift in here.shifts)))
@@ -136,6 +135,5 @@ class Answer:
             here = self._measure(w, support, closely=True)
         x, reach = w[support], largest_norm(gamma, max(self.k, 1), self.d)
         extent = math.inf if reach is None else reach + float(np.linalg.norm(x))
-        separable = type(gamma) in (Box, LinfBall, NonNegative)
-        part = Slice(lambda v: gamma.supporting(v, support), extent, across, separable)
+        part = Slice(lambda v: gamma.supporting(v, support), extent, across, gamma.separable)
         return bound_on_support(here, x, part, 0.1 * self.allowance(here.value), self.deadline)

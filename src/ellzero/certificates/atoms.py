@@ -17,8 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ..sets import ConstraintSet, EmptySlice
-from ..sets._slices import enclosing, restrict
+from ..sets import ConstraintSet, EmptySlice, Everywhere
 from ..sets.base import MemberNotFound
 from ..theory.extents import largest_norm
 from .answer import Answer, NoBound
@@ -58,7 +57,7 @@ class Atoms(Relaxation):
     def of(cls, answer: Answer) -> Atoms:
         """For every convex R and every Γ with a sparse maximum that is known and finite, or a larger set with one."""
         part, gamma = smooth_part(answer.risk, answer.form, answer.k), answer.gamma
-        sets = [gamma] if gamma.has_sparse_maximum(part.mu) else enclosing(gamma, answer.d)
+        sets = [gamma] if gamma.has_sparse_maximum(part.mu) else gamma.enclosing(answer.d) or [Everywhere()]
         look, start = part.look(answer.x, part.image(answer.x)), Decisions(answer.kept, np.zeros(answer.d, dtype=bool))
         found: tuple[float, Atoms] | None = None
         for around in sets:
@@ -122,7 +121,7 @@ class Atoms(Relaxation):
         """Γ without the coordinates that are out, and the others; Γ itself where its slices are not known as sets."""
         if self._last is None or not np.array_equal(self._last[0], out):
             index = np.flatnonzero(~out)
-            gamma = self.gamma if index.size == out.size else restrict(self.gamma, index)
+            gamma = self.gamma if index.size == out.size else self.gamma.slice_on(index)
             self._last = out.copy(), self.gamma if gamma is None else gamma, index
         return self._last[1:]
 

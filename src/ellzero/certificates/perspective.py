@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..sets._slices import Polyhedron, polyhedron
+from ..sets.polyhedron import Polyhedron
 from .answer import Answer, NoBound
 from .perspective_dual import PerspectiveDual, Point
 from .quadratic_form import QuadraticForm, improve_split, smallest_eigenvalue
@@ -42,7 +42,7 @@ class Perspective(Relaxation):
     @classmethod
     def of(cls, answer: Answer) -> Perspective:
         """For a quadratic R that is curved once exact copies of columns are left out, and a Γ of bounds and caps."""
-        form, shape, d = answer.form, polyhedron(answer.gamma, answer.d), answer.d
+        form, shape, d = answer.form, answer.gamma.polyhedron(answer.d), answer.d
         if form is None or shape is None:
             raise NoBound("R is not quadratic, or Γ is not made of bounds and caps")
         index, twins = np.arange(d), np.empty(0, dtype=np.intp)

@@ -24,7 +24,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ..sets._slices import Polyhedron
+from ..sets.polyhedron import Polyhedron
 from .quadratic_form import EPS, QuadraticForm
 from .relaxation import Decisions
 from .ties import shares_of_ties
