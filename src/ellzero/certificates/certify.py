@@ -72,7 +72,8 @@ def certify(
         raise TypeError(f"result must be what ellzero.minimize returned for the risk, got {result!r}")
     limit = math.inf if time_limit is None else check_positive(time_limit, "time_limit")
     target = None if target_gap is None else check_nonnegative(target_gap, "target_gap")
-    prover = Prover(risk, result, target, time.perf_counter(), limit)
+    started = time.perf_counter()
+    prover = Prover(risk, result, target, started, started + limit)
     status = CertificateStatus.BOUND
     if (time_limit is not None or target_gap is not None) and not prover.done:
         status = prover.run(callback)
@@ -89,8 +90,8 @@ class Prover:
         The answer: nothing is looked for that is not better.
     target : float or None
         The relative gap that is enough.
-    started, limit : float
-        A reading of `time.perf_counter`, and the seconds from then on.
+    started, deadline : float
+        Readings of `time.perf_counter`.
 
     Attributes
     ----------
@@ -98,10 +99,10 @@ class Prover:
         Why there is no bound; empty if there is one.
     """
 
-    def __init__(self, risk: Risk, result: Result, target: float | None, started: float, limit: float) -> None:
+    def __init__(self, risk: Risk, result: Result, target: float | None, started: float, deadline: float) -> None:
         self.risk, self.result, self.target, self.started, self.refused = risk, result, target, started, ""
         try:
-            self.answer = Answer(risk, result, started + limit)
+            self.answer = Answer(risk, result, deadline)
             self.root = bound_root(self.answer, target)
             self.search = Search(self.answer, self.root, target)
         except NoBound as reason:
