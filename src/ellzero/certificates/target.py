@@ -17,7 +17,7 @@ class Proof:
     """Whether an objective is within a relative gap of the best possible."""
 
     def __init__(self, run: Run, target: float) -> None:
-        if not run.method.oracle.exact or run.problem is not run.asked:
+        if not run.method.oracle.exact or run.lifted:
             raise ValueError(
                 "target_gap needs a deterministic method, whose objective is known after every iteration: use "
                 'method="auto" or "exact", or ellzero.certify on the result'

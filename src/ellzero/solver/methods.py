@@ -46,6 +46,10 @@ class Method:
     n_starts : int
         With finish="swap": how often the exchanges are begun, each time but the first from the best point with a
         random third of its support given up.
+    standardize : bool, optional
+        Whether entries of w are compared in units of the columns of the data, s: True runs the method on u ↦ R(s∘u)
+        over {u : s∘u in Γ}. R, Γ and the answer stay in the user's units. By default "pursuit" does so as far as Γ
+        has no units of its own, and other steps, whose theorems speak of R as it is, do not.
     """
 
     oracle: Oracle = field(default_factory=FullGradient)
@@ -56,6 +60,7 @@ class Method:
     constrained: bool = True
     n_iter: int | None = None
     n_starts: int = 1
+    standardize: bool | None = None
 
     def __post_init__(self) -> None:
         if self.projection not in ("auto", *PROJECTIONS):
@@ -105,6 +110,7 @@ class Auto(Method):
     """
 
     name: str = "auto"
+    step: float | str = "pursuit"
     mu: float = 1e-6
 
     def resolve(self, risk: Risk, k: int, counts: Counts, entropy: Sequence[int]) -> Method:
@@ -113,7 +119,8 @@ class Auto(Method):
             return Method(step="adaptive", projection=self.projection, name="auto (adaptive)")
         if not isinstance(risk, BlackBox):
             return Method(
-                step="pursuit", projection=self.projection, finish="swap", name="auto", n_starts=self.n_starts
+                step="pursuit", projection=self.projection, finish="swap", name="auto", n_starts=self.n_starts,
+                standardize=self.standardize,
             )  # fmt: skip
         oracle = ZerothOrder(n_directions=GrowWhenStuck(max(10, 2 * k), max(1000, 4 * risk.n_features)), mu=self.mu)
         return Method(oracle=oracle, step="search", projection=self.projection, name="auto (zeroth-order)")
@@ -276,7 +283,7 @@ def preset(name: str, **parameters: Any) -> Method:
     method = _PRESETS[known]
     own = [f for f in method.__dataclass_fields__ if f not in ("name", "theorem", "constrained")]
     if isinstance(method, Auto):
-        own = ["projection", "n_starts", "mu"]  # the rest is what it chooses
+        own = ["projection", "n_starts", "standardize", "mu"]  # the rest is what it chooses
     for parameter in parameters:
         if parameter not in own:
             raise TypeError(f"method {name!r} has no parameter {parameter!r}; it has {', '.join(own)}")

@@ -40,6 +40,10 @@ class Run:
     ) -> None:
         self.started = time.perf_counter()
         self.asked = problem
+        self.scales: Array | None = None  # of the problem that is worked on, where its units are not the user's
+        if method.standardize and method.step != "pursuit":
+            problem, scales = problem.standardised()
+            self.scales = None if scales is None else like(scales, problem.risk.zero)
         stochastic = isinstance(method.oracle, (MiniBatch, VarianceReduced)) or "HSG" in getattr(method, "theorem", "")
         lift = stochastic and isinstance(problem.risk, LinearModel) and problem.risk.fit_intercept
         self.problem = problem.with_explicit_intercept() if lift else problem
@@ -61,7 +65,7 @@ class Run:
             self.kind = _first_that_fits(self.problem.gamma)
         self.plain = self._projector(self.kind)
         self.residual = self.plain  # in the user's units, whatever the method compares entries in
-        self.units = self.problem.natural_units() if self.method.step == "pursuit" else None
+        self.units = self.problem.natural_units(self.method.standardize) if self.method.step == "pursuit" else None
         if self.units is not None:
             self.plain = self._projector_in(self.units)
         self.project = self.plain if self.kind == "convex" else self._counted(self.plain)
@@ -174,6 +178,7 @@ class Run:
         return min(start, point, key=self.counts.base_value)
 
     def _lift(self, x: Array) -> Array:
+        x = x if self.scales is None else x / self.scales
         if not self.lifted:
             return x
         u = to_host(self.risk.zero).copy()
@@ -181,7 +186,8 @@ class Run:
         return self.risk.as_vector(u)
 
     def _lower(self, w: Array) -> Array:
-        return w[: self.asked.risk.n_features] if self.lifted else w
+        w = w[: self.asked.risk.n_features] if self.lifted else w
+        return w if self.scales is None else self.scales * w
 
     # While it runs.
 
@@ -302,7 +308,7 @@ class Run:
             status=status,
             message=status.value,
             violation=gamma.violation(x),
-            stationarity=self._stationarity(point) if final and self.method.oracle.exact else math.nan,
+            stationarity=self._stationarity(point) if final else math.nan,
             history=self.history,
             n_gradients=counts.n_gradients,
             n_values=counts.n_values,
@@ -332,6 +338,8 @@ class Run:
 
     def _stationarity(self, point: Point) -> float:
         """||w - P(w - ηg)|| / η: zero exactly at the fixed points of projected gradient steps."""
+        if self.scales is not None or not self.method.oracle.exact:
+            return math.nan  # a residual of other units, or one of noise
         size = self.step.size if self.step.size > 0 else 1.0  # no step was made
         try:
             return norm(point.w - self.residual(point.w - size * point.gradient)[0]) / size
