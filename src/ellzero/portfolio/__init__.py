@@ -8,16 +8,22 @@ from typing import Any
 _WHERE = {
     "Backtest": "backtest",
     "IndexTracker": "tracker",
-    "InfeasibleMandate": "tracker",
+    "InfeasibleMandate": "mandate",
+    "Mandate": "mandate",
+    "Reason": "mandate",
     "backtest": "backtest",
     "prices_to_returns": "prices",
+    "rebalancing_days": "backtest",
 }
 __all__ = [
     "Backtest",
     "IndexTracker",
     "InfeasibleMandate",
+    "Mandate",
+    "Reason",
     "backtest",
     "prices_to_returns",
+    "rebalancing_days",
 ]
 
 
