@@ -15,16 +15,7 @@ _WHERE = {
     "prices_to_returns": "prices",
     "rebalancing_days": "backtest",
 }
-__all__ = [
-    "Backtest",
-    "IndexTracker",
-    "InfeasibleMandate",
-    "Mandate",
-    "Reason",
-    "backtest",
-    "prices_to_returns",
-    "rebalancing_days",
-]
+__all__ = list(_WHERE)
 
 
 def __getattr__(name: str) -> Any:

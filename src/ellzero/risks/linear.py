@@ -10,14 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from .._core.arrays import Array, finfo_eps, like, namespace, to_host
+from .._core.arrays import Array, finfo_eps, namespace, to_host
 from .._core.directions import Directions
 from .._core.validation import as_array, check_finite, check_indices, check_nonnegative, check_vector
 from ..design.matrices import Design, take
 from ..design.reading import as_design
 from .accuracy import Measured, measure
-from .base import Constant, Point, Rescaled, Risk, no_longer_exact
+from .base import Constant, Point, Risk, no_longer_exact
 from .curvature import LinearCurvature
+from .damped import Damped
 from .spectrum import extreme_eigenvalues
 
 
@@ -272,7 +273,7 @@ class LinearModel(Risk):
             return plain
         columns = self._with_design(design)
         columns.ridge = 0.0
-        return columns if self.ridge == 0 else _RescaledWithRidge(self, scales, columns)
+        return columns if self.ridge == 0 else Damped(columns, 0.5 * self.ridge * scales**2)
 
     @property
     def double_share(self) -> np.ndarray:
@@ -290,24 +291,6 @@ class LinearModel(Risk):
     def zero(self) -> Array:
         """The origin, in the array library, dtype and device of X."""
         return self.design.zeros(self.n_features)
-
-
-class _RescaledWithRidge(Rescaled):
-    """u ↦ R(s∘u), with constants of its columns, which are much better than bounds by the largest of the scales."""
-
-    def __init__(self, risk: LinearModel, scales: np.ndarray, columns: LinearModel) -> None:
-        super().__init__(risk, like(scales, risk.zero))
-        self.columns, self.ridges = columns, risk.ridge * scales**2
-
-    @property
-    def smoothness(self) -> Constant:
-        """That of the model without ridge, plus the largest ridge."""
-        return Constant(self.columns.smoothness.value + float(self.ridges.max()), "bound")
-
-    @property
-    def strong_convexity(self) -> Constant:
-        """That of the model without ridge, plus the smallest ridge."""
-        return Constant(self.columns.strong_convexity.value + float(self.ridges.min()), "bound")
 
 
 def _one_per_row(values: Any, n: int, name: str) -> np.ndarray:
