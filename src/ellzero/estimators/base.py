@@ -116,7 +116,8 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         self._kept_features = request.kept_features
         self._data = tuple(map(_weakly, data))
         self._set_coefficients(to_host(result.x), risk.intercept(result.x), risk)
-        if result.status is Status.MAX_ITER and not _is_stochastic(request.method(self.method)):
+        noisy = getattr(request.method(self.method), "stochastic", False)  # nothing but noise would stop it earlier
+        if result.status is Status.MAX_ITER and not noisy:
             warnings.warn(f"{result.message}; raise max_iter", ConvergenceWarning, stacklevel=3)
         elif result.status is Status.DIVERGED:
             warnings.warn(f"{result.message}, or a ridge", ConvergenceWarning, stacklevel=3)
@@ -207,13 +208,6 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-
-def _is_stochastic(method: str | Method) -> bool:
-    """Whether the method makes as many iterations as it is allowed, because nothing but noise would stop it."""
-    if isinstance(method, str):  # "exact"
-        return False
-    return not method.oracle.exact or getattr(method, "theorem", "").startswith(("HSG", "HZO"))
 
 
 def _weakly(thing: Any) -> Callable[[], Any]:

@@ -14,14 +14,14 @@ import numpy as np
 
 from .._core.interruption import whole_call
 from .._core.validation import check_indices, check_positive, is_masked
+from ..minimize import minimize, minimize_path
 from ..risks import Huber, LeastSquares, Logistic, Multinomial, Poisson
 from ..risks.base import Risk
 from ..risks.linear import LinearModel
 from ..risks.robust import huber_delta
 from ..sets import Box, ConstraintSet, Everywhere, GroupWise, NonNegative, Simplex, SubSimplex
-from ..solver.loop import minimize
 from ..solver.methods import Method, preset
-from ..solver.path import Path, minimize_path
+from ..solver.path import Path
 from ..solver.problem import for_every_output
 from ..solver.result import Result
 

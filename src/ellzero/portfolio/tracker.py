@@ -12,11 +12,11 @@ from sklearn.utils.validation import check_is_fitted
 from .._core.interruption import whole_call
 from .._core.validation import check_count, check_nonnegative, check_positive
 from ..estimators.certified import certify_fitted
+from ..minimize import minimize
 from ..risks import Huber, LeastSquares
 from ..risks.linear import LinearModel
 from ..risks.robust import huber_delta
 from ..sets import EmptySlice
-from ..solver.loop import minimize
 from ..solver.methods import preset
 from .mandate import InfeasibleMandate, Mandate, Reason
 from .market import Returns, need_pandas, read_returns

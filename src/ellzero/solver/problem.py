@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .._core.arrays import Array, like
 from .._core.validation import check_indices
 from ..risks.base import Risk
 from ..risks.intercept import ExplicitIntercept
@@ -28,8 +29,9 @@ class Problem:
     kept: np.ndarray
 
     def with_explicit_intercept(self) -> Problem:
-        """The same problem with the intercept as last coordinates: free, always kept, beyond k."""
-        assert isinstance(self.risk, LinearModel)
+        """The same problem with the intercept, if there is one, as last coordinates: free, always kept, beyond k."""
+        if not (isinstance(self.risk, LinearModel) and self.risk.fit_intercept):
+            return self
         lifted = ExplicitIntercept(self.risk)
         d, b = self.risk.n_features, np.arange(self.risk.n_features, lifted.n_features)
         gamma = GroupWise({0: self.gamma}, {0: range(d)})
@@ -49,7 +51,7 @@ class Problem:
         gamma = self.gamma.rescaled(units)
         return None if gamma is None else Units(units, gamma)
 
-    def standardised(self) -> tuple[Problem, np.ndarray | None]:
+    def standardised(self) -> tuple[Problem, Array | None]:
         """u ↦ R(s∘u) over {u : s∘u in Γ} for the units s of the data's columns, and s; None where there are none."""
         scales = self._column_scales()
         if scales is None:
@@ -60,7 +62,7 @@ class Problem:
                 f"standardize=True needs {self.gamma!r} in other units, which no set describes; "
                 'use standardize=False, or method="auto", which can do without'
             )
-        return replace(self, risk=self.risk.rescaled(scales), gamma=gamma), scales
+        return replace(self, risk=self.risk.rescaled(scales), gamma=gamma), like(scales, self.risk.zero)
 
     def _column_scales(self) -> np.ndarray | None:
         scales = self.risk.column_scales()
