@@ -42,7 +42,9 @@ class Run:
         every: int = 1,
     ) -> None:
         clock, counts, entropy = Clock(limit), Counts(max_queries=max_queries), list(entropy)
-        self.asked = problem
+        self.asked, self.scales = problem, None
+        if method.standardize and not method.own_units:
+            problem, self.scales = problem.standardised()
         # batches of rows know no best intercept: they carry it as an extra coordinate
         self.problem = problem = problem.with_explicit_intercept() if method.kind == "batch" else problem
         risk, k, gamma = problem.risk, problem.k, problem.gamma
@@ -50,7 +52,7 @@ class Run:
         _check_values(self.method, risk, counts)
         self.kind = _first_that_fits(gamma) if self.method.projection == "auto" else self.method.projection
         self.plain = self.residual = self._projector(self.kind)  # the latter in the user's units
-        units = problem.natural_units() if self.method.own_units else None
+        units = problem.natural_units(method.standardize) if self.method.own_units else None
         if units is not None:
             self.plain = self._projector_in(units)
         self.project = self.plain if self.kind == "convex" else _counted(self.plain, counts)
@@ -134,11 +136,12 @@ class Run:
         if self.problem is self.asked:
             return x
         u = to_host(self.problem.risk.zero).copy()
-        u[: x.shape[0]] = to_host(x)
+        u[: x.shape[0]] = to_host(x if self.scales is None else x / self.scales)
         return self.problem.risk.as_vector(u)
 
     def _lower(self, w: Array) -> Array:
-        return w if self.problem is self.asked else w[: self.asked.risk.n_features]
+        w = w if self.problem is self.asked else w[: self.asked.risk.n_features]
+        return w if self.scales is None else self.scales * w
 
     # While it runs.
 
@@ -208,7 +211,7 @@ class Run:
             status=status,
             message=status.value,
             violation=gamma.violation(x) + 0.0,  # and not -0
-            stationarity=self._stationarity(point) if final and not self.method.stochastic else math.nan,
+            stationarity=self._stationarity(point) if final else math.nan,
             history=state.history,
             n_gradients=counts.n_gradients,
             n_values=counts.n_values,
@@ -236,6 +239,8 @@ class Run:
 
     def _stationarity(self, point: Point) -> float:
         """||w - P(w - ηg)|| / η: zero exactly at the fixed points of projected gradient steps."""
+        if self.method.stochastic or self.scales is not None:
+            return math.nan  # a residual of noise, or of other units
         size = self.step.size if self.step.size > 0 else 1.0  # no step was made
         try:
             return norm(point.w - self.residual(point.w - size * point.gradient)[0]) / size
