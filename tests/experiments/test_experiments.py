@@ -400,7 +400,7 @@ def quick(small, monkeypatch):
 
 def test_two_runs_write_the_same(quick, tmp_path):
     first, second = (
-        experiments.run("index-tracking", tmp_path / name, jobs=jobs) for name, jobs in (("one", 1), ("two", 2))
+        experiments.run("index-tracking", tmp_path / name, n_jobs=jobs) for name, jobs in (("one", 1), ("two", 2))
     )
     names = [path.relative_to(tmp_path / "one") for path in first.paths]
     assert [path.relative_to(tmp_path / "two") for path in second.paths] == names
@@ -432,7 +432,7 @@ def test_two_runs_write_the_same(quick, tmp_path):
 def test_python_m(quick, tmp_path, capsys):
     from ellzero.experiments.__main__ import main
 
-    main(["index-tracking", "--out", str(tmp_path), "--jobs", "1"])
+    main(["index-tracking", "--out", str(tmp_path), "--n-jobs", "1"])
     printed = capsys.readouterr()
     assert f"page: {tmp_path / 'index.html'}" in printed.out
     assert "8 of 8" in printed.err and "confirmed" in printed.out

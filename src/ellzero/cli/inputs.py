@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,9 +13,9 @@ import click
 import numpy as np
 
 from .. import sets
-from ..datasets import readers as _readers
+from ..datasets.readers import read_libsvm, read_rows, read_table, some_of
 from ..estimators.reading import WORDS, read_set
-from .screen import Exit, Problem, options
+from .screen import Exit, Refusal, options
 
 _LIBSVM = (".svm", ".libsvm", ".svmlight")
 #: sets with numbers; those without are the words of the estimators
@@ -94,6 +94,17 @@ class Constraint(click.ParamType):  # type: ignore[type-arg]
             self.fail(str(error))
 
 
+class NewFile(click.ParamType):  # type: ignore[type-arg]
+    """A file to be written."""
+
+    name = "file"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> str:
+        """The path, where it can be written."""
+        writable(value)
+        return str(value)
+
+
 @dataclass
 class Data:
     """A table to learn from: X, y and names, and where they come from."""
@@ -116,8 +127,8 @@ class Data:
         """Columns by name."""
         unknown = [name for name in names if name not in self.names]
         if unknown:
-            raise Problem(
-                f"{option} {unknown[0]}: {self.path} has no such column; it has {_readers._some(self.names)}", Exit.DATA
+            raise Refusal(
+                f"{option} {unknown[0]}: {self.path} has no such column; it has {some_of(self.names)}", Exit.DATA
             )
         return [self.names.index(name) for name in names]
 
@@ -128,11 +139,11 @@ def reading() -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
-        raise Problem(f"{error.filename}: there is no such file; check the path", Exit.DATA) from error
+        raise Refusal(f"{error.filename}: there is no such file; check the path", Exit.DATA) from error
     except IsADirectoryError as error:
-        raise Problem(f"{error.filename}: this is a folder; name a file in it", Exit.DATA) from error
+        raise Refusal(f"{error.filename}: this is a folder; name a file in it", Exit.DATA) from error
     except (OSError, ValueError) as error:
-        raise Problem(str(error), Exit.DATA) from error
+        raise Refusal(str(error), Exit.DATA) from error
 
 
 def read_data(path: str, target: str | None, kind: str | None, labels: bool) -> Data:
@@ -142,18 +153,18 @@ def read_data(path: str, target: str | None, kind: str | None, labels: bool) -> 
         kind = "libsvm" if plain.suffix in _LIBSVM else "csv"
     with reading():
         if kind == "libsvm":
-            X, y = _readers.read_libsvm(path)
+            X, y = read_libsvm(path)
             return Data(X, y, [f"x{i}" for i in range(X.shape[1])], path)
         if target is None:
             raise click.UsageError("Missing option '--target': name the column to be explained")
-        X, y, names = _readers.read_table(path, target, text_target=labels)
+        X, y, names = read_table(path, target, text_target=labels)
     return Data(X, y, names, path)
 
 
 def read_groups(path: str, names: Sequence[str], what: str = "feature") -> list[str]:
     """The group of every name: a CSV file with the columns symbol and sector, or feature and group."""
     with reading():
-        with _readers._rows(path) as (header, rows):
+        with read_rows(path) as (header, rows):
             pairs = (("feature", "group"), ("symbol", "sector"))
             found = next((pair for pair in pairs if set(pair) <= set(header)), None)
             if found is None:
@@ -162,7 +173,7 @@ def read_groups(path: str, names: Sequence[str], what: str = "feature") -> list[
             known = {cells[first]: cells[second] or "Unknown" for _, cells in rows}
         lost = [name for name in names if name not in known]
         if lost:
-            raise ValueError(f"{path}: no group for {_readers._some(lost)}; add a row for every {what}")
+            raise ValueError(f"{path}: no group for {some_of(lost)}; add a row for every {what}")
     return [known[name] for name in names]
 
 
@@ -178,17 +189,25 @@ def constraint_of(parts: Sequence[sets.ConstraintSet], groups: list[str] | None)
 def check_names(k: int, available: int) -> None:
     """A portfolio cannot have more names than there are."""
     if k > available:
-        raise Problem(f"--k {k} is more than the {available} assets there are; use at most {available}", Exit.USAGE)
+        raise Refusal(f"--k {k} is more than the {available} assets there are; use at most {available}", Exit.USAGE)
 
 
-def writable(path: str | None) -> None:
+def writable(path: str) -> None:
     """Complain before the work is done rather than after it."""
-    if path is None:
-        return
     folder = Path(path).absolute().parent
     nearest = next(parent for parent in (folder, *folder.parents) if parent.exists())
     if not os.access(nearest, os.W_OK) or not nearest.is_dir() or Path(path).is_dir():
-        raise Problem(f"{path}: cannot be written there; choose another file", Exit.DATA)
+        raise Refusal(f"{path}: cannot be written there; choose another file", Exit.DATA)
+
+
+def seed_option(words: str) -> Callable[[Any], Any]:
+    """What random parts start from."""
+    return click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help=words)
+
+
+def report_option(words: str) -> Callable[[Any], Any]:
+    """Where the page goes."""
+    return click.option("--report", type=NewFile(), metavar="FILE", help=words)
 
 
 #: what is learnt from
@@ -221,17 +240,29 @@ question_options = options(
         type=click.FloatRange(min=0),
         help="Default 0; logistic: a hundredth of the columns' median variance.",
     ),
-    click.option("--intercept/--no-intercept", default=True, show_default=True, help="Never counted or constrained."),
+    click.option(
+        "--fit-intercept/--no-fit-intercept",
+        "intercept",
+        default=True,
+        show_default=True,
+        help="Never counted or constrained.",
+    ),
 )
 #: how the answer is looked for
 method_options = options(
     click.option("--method", default="auto", show_default=True, help="A method by its name; see ellzero info."),
-    click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="For random methods."),
+    seed_option("For random methods."),
     click.option("--max-iter", type=click.IntRange(min=1), default=1000, show_default=True, help="Iterations at most."),
     click.option("--time-limit", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS"),
 )
+#: whether the answer is followed by a proof
+certify_option = options(
+    click.option(
+        "--certify", type=click.FloatRange(min=0), metavar="SECONDS", help="Prove how good it is; 0: no branching."
+    )
+)
 #: where the answer goes
 output_options = options(
-    click.option("--out", metavar="FILE", help="Weights as .csv, or everything as .json."),
-    click.option("--report", metavar="FILE", help="A report as one HTML file."),
+    click.option("--out", type=NewFile(), metavar="FILE", help="Weights as .csv, or everything as .json."),
+    report_option("A report as one HTML file."),
 )

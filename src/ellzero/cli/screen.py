@@ -21,6 +21,8 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from rich.table import Table
 from rich.text import Text
 
+from .. import __version__
+
 
 class Exit(IntEnum):
     """What the exit code says; each member carries its sentence."""
@@ -43,7 +45,7 @@ class Exit(IntEnum):
     INTERRUPTED = 130, "interrupted with Ctrl-C"
 
 
-class Problem(Exception):
+class Refusal(Exception):
     """An error that the user can mend: one line with the remedy, and an exit code."""
 
     def __init__(self, message: str, code: Exit) -> None:
@@ -62,6 +64,10 @@ class Screen:
     out: Console = field(default_factory=lambda: _console(sys.stdout))
     err: Console = field(default_factory=lambda: _console(sys.stderr))
     answer: dict[str, Any] = field(default_factory=dict)
+
+    def reply(self, **parts: Any) -> None:
+        """The answer for machines, with the command that it answers."""
+        self.answer = {"command": self.command, "version": __version__, **parts}
 
     def say(self, text: str = "", style: str | None = None) -> None:
         """A line for people."""
@@ -134,7 +140,7 @@ def run(app: click.Command, arguments: list[str]) -> int:
     except click.UsageError as error:
         where = error.ctx.command_path if error.ctx else "ellzero"
         return _fail(screen, f"{error.format_message().rstrip('.')}; see {where} --help", Exit.USAGE, error)
-    except Problem as error:
+    except Refusal as error:
         return _fail(screen, str(error), error.code, error)
     except ImportError as error:
         if "pip install" not in str(error) and error.name not in ("matplotlib", "pandas"):

@@ -21,7 +21,7 @@ import numpy as np
 from .. import risks, sets
 from ..certificates import certify
 from ..datasets.market import Market, make_market
-from ..datasets.readers import PathLike, read_prices
+from ..datasets.readers import PathLike, read_prices, read_rows
 from ..solver.loop import minimize
 from ._report import Chapter
 from ._track_report import finish
@@ -94,12 +94,8 @@ def load(prices: Any, sectors: Any) -> dict[str, tuple[Market, Setting]]:
 
 def _setting(path: Path) -> Setting:
     """The paper's, if the index column is one of its indices."""
-    import csv
-
-    from ..datasets.readers import _opened
-
-    with _opened(path) as file:
-        index = next(csv.reader(file))[1].strip()
+    with read_rows(path) as (header, _):
+        index = header[1]
     return SETTINGS.get(index, Setting(index, None, (0.1, 0.05)))
 
 

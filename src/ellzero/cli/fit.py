@@ -1,0 +1,75 @@
+"""``ellzero fit``: from a table to weights."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import click
+import numpy as np
+
+from .inputs import Sparsity, certify_option, data_options, method_options, output_options, question_options
+from .outputs import answer_of, settle, show_result, show_weights, weights_of, write_weights
+from .question import Question, intercept_of, prove, solve, write_page
+from .screen import Screen, common
+
+
+@click.command(
+    epilog="""Examples:
+
+\b
+  ellzero fit table.csv --target price --k 5
+  ellzero fit table.csv.gz --target price --k 5 --constraint nonnegative --out weights.csv
+  ellzero fit train.svm --loss logistic --k 0.1 --report report.html --json
+  ellzero fit table.csv --target y --k 10 --constraint l1:0.1 --groups groups.csv --certify 5
+"""
+)
+@data_options
+@click.option("--k", type=Sparsity(), required=True, help="How many nonzeros are allowed, or which fraction.")
+@question_options
+@method_options
+@certify_option
+@output_options
+@common
+@click.pass_obj
+def fit(
+    screen: Screen,
+    /,
+    k: int | float,
+    method: str,
+    seed: int,
+    max_iter: int,
+    time_limit: float | None,
+    certify: float | None,
+    out: str | None,
+    report: str | None,
+    **asked: Any,
+) -> None:
+    """Find at most k weights that explain a column of DATA.
+
+    DATA is a CSV file of numbers with a header (.csv, .csv.gz, .csv.bz2), or a LIBSVM file (.svm, .libsvm). Both
+    conditions, at most k nonzeros and the constraint Γ, hold in the answer, in the units of the file.
+    """
+    question = Question(**asked)
+    screen.say(question.headline(), "bold")
+    start = time.perf_counter()
+    result = solve(screen, question, question.k(k), method, seed, max_iter=max_iter, time_limit=time_limit)
+    seconds = time.perf_counter() - start
+    if certify is not None:
+        prove(screen, question.risk, result, certify or None, None)
+    weights = weights_of(result.x, question.names, question.labels)
+    intercept = intercept_of(question, result)
+    screen.reply(
+        question=question.describe(),
+        answer=answer_of(result),
+        intercept=intercept,
+        weights=weights,
+        seed=seed,
+        seconds=seconds,
+    )
+    told = {"intercept": np.array2string(np.asarray(intercept), precision=6)} if question.intercept else {}
+    show_result(screen, result, seconds, **told)
+    show_weights(screen, weights)
+    write_weights(screen, out, weights, question.intercept_rows(result.x))
+    write_page(screen, report, result, question, seed)
+    settle(screen, result)
