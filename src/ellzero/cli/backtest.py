@@ -9,7 +9,7 @@ import click
 
 from .inputs import output_options
 from .outputs import write_weights
-from .screen import Screen, common
+from .screen import Screen, command, options
 from .tracking import TrackingRequest, mandate_options, market_options
 
 
@@ -27,26 +27,22 @@ class Every(click.ParamType):  # type: ignore[type-arg]
         return int(value)
 
 
-@click.command(
-    epilog="""Examples:
-
-\b
+_EXAMPLES = """
   ellzero backtest --prices prices.csv.gz --sectors sectors.csv --k 15 --max-sector-weight 0.1 --every quarter
   ellzero backtest --prices prices.csv --k 15 --window 120 --every 10 --cost 0.001 --report backtest.html
 """
+_OPTIONS = options(
+    click.option("--window", type=click.IntRange(min=2), default=252, show_default=True, help="Days of every fit."),
+    click.option("--expanding", is_flag=True, help="Fit on all days so far, at least --window."),
+    click.option("--every", type=Every(), default="month", show_default=True, help="When to rebalance."),
+    click.option(
+        "--cost", type=click.FloatRange(0, 1), default=0.0, show_default=True, help="Of what is traded; 0.001: 10 bp."
+    ),
+    click.option("--n-jobs", type=click.IntRange(min=1), help="Fits at the same time."),
 )
-@market_options
-@mandate_options
-@click.option("--window", type=click.IntRange(min=2), default=252, show_default=True, help="Days of every fit.")
-@click.option("--expanding", is_flag=True, help="Fit on all days so far, at least --window.")
-@click.option("--every", type=Every(), default="month", show_default=True, help="When to rebalance.")
-@click.option(
-    "--cost", type=click.FloatRange(0, 1), default=0.0, show_default=True, help="Of what is traded; 0.001: 10 bp."
-)
-@click.option("--n-jobs", type=click.IntRange(min=1), help="Fits at the same time.")
-@output_options
-@common
-@click.pass_obj
+
+
+@command(_EXAMPLES, market_options, mandate_options, _OPTIONS, output_options)
 def backtest(
     screen: Screen,
     /,

@@ -12,7 +12,7 @@ import numpy as np
 from ..solver.loop import minimize
 from ..solver.methods import Method
 from ..solver.result import Result
-from .inputs import Sparsity, data_options, output_options, question_options, seed_option
+from .inputs import data_options, k_option, output_options, question_options, seed_option
 from .outputs import (
     answer_of,
     certificate_of,
@@ -24,37 +24,31 @@ from .outputs import (
     write_weights,
 )
 from .question import Question, intercept_of, prove, solve, write_page
-from .screen import Exit, Screen, common
+from .screen import Exit, Screen, command, options
 
-
-@click.command(
-    epilog="""Examples:
-
-\b
+_EXAMPLES = """
   ellzero certify table.csv --target price --k 5
   ellzero certify table.csv --target price --k 5 --weights weights.csv --time-limit 30
   ellzero certify table.csv --target price --k 5 --ridge 0.1 --target-gap 0.01 --json
 
 The exit code is 5 where the target gap (default: 0.000001, "optimal") was not proved in time.
 """
+_OPTIONS = options(
+    click.option("--weights", metavar="FILE", help="What fit --out wrote. Default: fit first."),
+    click.option(
+        "--time-limit",
+        type=click.FloatRange(min=0, min_open=True),
+        default=10.0,
+        show_default=True,
+        metavar="SECONDS",
+    ),
+    click.option("--target-gap", type=click.FloatRange(min=0), metavar="SHARE", help="Stop at this relative gap."),
+    click.option("--method", default="auto", show_default=True, help="For the fit, where no weights are given."),
+    seed_option("For random methods."),
 )
-@data_options
-@click.option("--k", type=Sparsity(), required=True, help="How many nonzeros are allowed, or which fraction.")
-@question_options
-@click.option("--weights", metavar="FILE", help="What fit --out wrote. Default: fit first.")
-@click.option(
-    "--time-limit",
-    type=click.FloatRange(min=0, min_open=True),
-    default=10.0,
-    show_default=True,
-    metavar="SECONDS",
-)
-@click.option("--target-gap", type=click.FloatRange(min=0), metavar="SHARE", help="Stop at this relative gap.")
-@click.option("--method", default="auto", show_default=True, help="For the fit, where no weights are given.")
-@seed_option("For random methods.")
-@output_options
-@common
-@click.pass_obj
+
+
+@command(_EXAMPLES, data_options, k_option, question_options, _OPTIONS, output_options)
 def certify(
     screen: Screen,
     /,

@@ -16,7 +16,7 @@ from ..solver.loop import minimize
 from ..solver.result import Result
 from .inputs import check_names, report_option, seed_option
 from .outputs import answer_of, weights_of
-from .screen import Screen, common
+from .screen import Screen, command, options
 
 _MAX_ITER = 10_000
 _METHODS = {
@@ -25,22 +25,21 @@ _METHODS = {
     "PGD+H": "obeys only the caps on the way, then keeps the k largest",
     "IHT+P": "obeys only k on the way, then projects onto the caps",
 }
-
-
-@click.command(
-    epilog="""Examples:
-
-\b
+_EXAMPLES = """
   ellzero demo
   ellzero demo --k 30 --cap 0.05 --report demo.html
 """
+_OPTIONS = options(
+    click.option("--k", type=click.IntRange(min=1), default=15, show_default=True, help="Names at the most."),
+    click.option(
+        "--cap", type=click.FloatRange(min=0), default=0.1, show_default=True, help="Largest Σ|w| of a sector."
+    ),
+    seed_option("Which market."),
+    report_option("A report on the default's answer, as one HTML file."),
 )
-@click.option("--k", type=click.IntRange(min=1), default=15, show_default=True, help="Names at the most.")
-@click.option("--cap", type=click.FloatRange(min=0), default=0.1, show_default=True, help="Largest Σ|w| of a sector.")
-@seed_option("Which market.")
-@report_option("A report on the default's answer, as one HTML file.")
-@common
-@click.pass_obj
+
+
+@command(_EXAMPLES, _OPTIONS)
 def demo(screen: Screen, /, k: int, cap: float, seed: int, report: str | None) -> None:
     """Track a simulated index with few names and a cap on every sector.
 

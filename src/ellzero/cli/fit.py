@@ -5,33 +5,22 @@ from __future__ import annotations
 import time
 from typing import Any
 
-import click
 import numpy as np
 
-from .inputs import Sparsity, certify_option, data_options, method_options, output_options, question_options
+from .inputs import certify_option, data_options, k_option, method_options, output_options, question_options
 from .outputs import answer_of, settle, show_result, show_weights, weights_of, write_weights
 from .question import Question, intercept_of, prove, solve, write_page
-from .screen import Screen, common
+from .screen import Screen, command
 
-
-@click.command(
-    epilog="""Examples:
-
-\b
+_EXAMPLES = """
   ellzero fit table.csv --target price --k 5
   ellzero fit table.csv.gz --target price --k 5 --constraint nonnegative --out weights.csv
   ellzero fit train.svm --loss logistic --k 0.1 --report report.html --json
   ellzero fit table.csv --target y --k 10 --constraint l1:0.1 --groups groups.csv --certify 5
 """
-)
-@data_options
-@click.option("--k", type=Sparsity(), required=True, help="How many nonzeros are allowed, or which fraction.")
-@question_options
-@method_options
-@certify_option
-@output_options
-@common
-@click.pass_obj
+
+
+@command(_EXAMPLES, data_options, k_option, question_options, method_options, certify_option, output_options)
 def fit(
     screen: Screen,
     /,

@@ -7,11 +7,9 @@ import importlib.util
 import os
 import platform
 
-import click
-
 from .. import __version__
 from ..solver.methods import PRESETS
-from .screen import Screen, common
+from .screen import Screen, command
 
 _EXTRAS = {
     "plot": ["matplotlib"],
@@ -24,16 +22,13 @@ _EXTRAS = {
 }
 
 
-@click.command(
-    epilog="""Examples:
-
-\b
+_EXAMPLES = """
   ellzero info
   ellzero info --json
 """
-)
-@common
-@click.pass_obj
+
+
+@command(_EXAMPLES)
 def info(screen: Screen, /) -> None:
     """Versions, optional parts, methods and constraints: what is here.
 

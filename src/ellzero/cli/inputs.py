@@ -248,6 +248,7 @@ question_options = options(
         help="Never counted or constrained.",
     ),
 )
+k_option = click.option("--k", type=Sparsity(), required=True, help="Nonzeros at the most, or their fraction of all.")
 #: how the answer is looked for
 method_options = options(
     click.option("--method", default="auto", show_default=True, help="A method by its name; see ellzero info."),

@@ -14,34 +14,27 @@ from ..solver.result import Result
 from .inputs import Levels, data_options, method_options, output_options, question_options
 from .outputs import answer_of, show_weights, weights_of, write_weights
 from .question import Question, intercept_of, solve, write_page
-from .screen import Exit, Screen, common
+from .screen import Exit, Screen, command, options
 
-RULES = ("validation", "validation-1se", "ebic", "bic", "gic", "aic")
-
-
-@click.command(
-    epilog="""Examples:
-
-\b
+_RULES = ("validation", "validation-1se", "ebic", "bic", "gic", "aic")
+_EXAMPLES = """
   ellzero path table.csv --target price --ks 10
   ellzero path table.csv --target price --ks 2:10:2 --validation 0.25 --report report.html
   ellzero path table.csv --target price --ks 1,2,5,10 --select bic --out weights.csv
 """
+_KS = click.option("--ks", type=Levels(), required=True, help="Numbers of nonzeros: 20 (1 to 20), 5:50:5 or 1,2,5,10.")
+_OPTIONS = options(
+    click.option(
+        "--validation",
+        type=click.FloatRange(0, 1, min_open=True, max_open=True),
+        metavar="SHARE",
+        help="Hold out this share of the rows.",
+    ),
+    click.option("--select", type=click.Choice(_RULES), help="Default: validation where rows are held out, else ebic."),
 )
-@data_options
-@click.option("--ks", type=Levels(), required=True, help="Numbers of nonzeros: 20 (1 to 20), 5:50:5 or 1,2,5,10.")
-@question_options
-@method_options
-@click.option(
-    "--validation",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    metavar="SHARE",
-    help="Hold out this share of the rows.",
-)
-@click.option("--select", type=click.Choice(RULES), help="Default: validation where rows are held out, else ebic.")
-@output_options
-@common
-@click.pass_obj
+
+
+@command(_EXAMPLES, data_options, _KS, question_options, method_options, _OPTIONS, output_options)
 def path(
     screen: Screen,
     /,

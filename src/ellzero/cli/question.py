@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..displays._base import coordinate_names
+from ..displays.base import coordinate_names
 from ..estimators.reading import read_k, read_ks, read_loss, read_question
 from ..risks import LeastSquares, Logistic, Multinomial
 from ..risks.linear import LinearModel

@@ -7,29 +7,29 @@ from typing import Any
 import click
 
 from .inputs import seed_option, writable
-from .screen import Exit, Screen, common
+from .screen import Exit, Screen, command, options
 
-
-@click.command(
-    epilog="""Examples:
-
-\b
+_EXAMPLES = """
   ellzero reproduce tradeoff --out out/tradeoff
   ellzero reproduce index-tracking --prices prices.csv --sectors sectors.csv
   ellzero reproduce all --full
 """
+_OPTIONS = options(
+    click.argument("name", metavar="[tradeoff|index-tracking|logistic|appendix|all]", default="all"),
+    click.option(
+        "--out", default="out/reproduce", show_default=True, metavar="FOLDER", help="For the page, figures, tables."
+    ),
+    click.option("--full", is_flag=True, help="The paper's length instead of minutes."),
+    seed_option("For all that is random."),
+    click.option("--n-jobs", type=click.IntRange(min=1), help="Processes. Default: all cores."),
+    click.option(
+        "--prices", multiple=True, metavar="FILE|FOLDER", help="A market; may be repeated. Default: simulated."
+    ),
+    click.option("--sectors", multiple=True, metavar="FILE", help="One for each --prices file."),
 )
-@click.argument("name", metavar="[tradeoff|index-tracking|logistic|appendix|all]", default="all")
-@click.option(
-    "--out", default="out/reproduce", show_default=True, metavar="FOLDER", help="For the page, figures, tables."
-)
-@click.option("--full", is_flag=True, help="The paper's length instead of minutes.")
-@seed_option("For all that is random.")
-@click.option("--n-jobs", type=click.IntRange(min=1), help="Processes. Default: all cores.")
-@click.option("--prices", multiple=True, metavar="FILE|FOLDER", help="A market; may be repeated. Default: simulated.")
-@click.option("--sectors", multiple=True, metavar="FILE", help="One for each --prices file.")
-@common
-@click.pass_obj
+
+
+@command(_EXAMPLES, _OPTIONS)
 def reproduce(screen: Screen, /, name: str, prices: tuple[str, ...], sectors: tuple[str, ...], **options: Any) -> None:
     """Run the paper's experiments, and say in words what was confirmed and what was not."""
     from .. import experiments

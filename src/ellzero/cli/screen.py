@@ -22,6 +22,8 @@ from rich.table import Table
 from rich.text import Text
 
 from .. import __version__
+from ..portfolio import InfeasibleMandate
+from ..sets import EmptySlice
 
 
 class Exit(IntEnum):
@@ -147,22 +149,14 @@ def run(app: click.Command, arguments: list[str]) -> int:
             return _fail(screen, f"{error}", Exit.BUG, error)
         remedy = "" if "pip install" in str(error) else "; pip install 'ellzero[all]'"
         return _fail(screen, f"{error}{remedy}", Exit.MISSING, error)
+    except (EmptySlice, InfeasibleMandate) as error:
+        return _fail(screen, str(error), Exit.INFEASIBLE, error)
+    except OSError as error:
+        return _fail(screen, str(error), Exit.DATA, error)
+    except (ValueError, TypeError) as error:
+        return _fail(screen, str(error), Exit.USAGE, error)
     except Exception as error:
-        code = _code(error)
-        text = (
-            str(error) if code is not Exit.BUG else f"{type(error).__name__}: {error}; please report it, with --debug"
-        )
-        return _fail(screen, text, code, error)
-
-
-def _code(error: Exception) -> Exit:
-    from ..sets.base import EmptySlice
-
-    if isinstance(error, EmptySlice) or type(error).__name__.startswith("Infeasible"):
-        return Exit.INFEASIBLE
-    if isinstance(error, OSError):
-        return Exit.DATA
-    return Exit.USAGE if isinstance(error, (ValueError, TypeError)) else Exit.BUG
+        return _fail(screen, f"{type(error).__name__}: {error}; please report it, with --debug", Exit.BUG, error)
 
 
 def _fail(screen: Screen, message: str, code: Exit, error: BaseException) -> int:
@@ -210,7 +204,17 @@ def options(*decorators: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 #: for every command; read from the arguments in `run`, so that errors while parsing obey them, too
-common = options(
+_COMMON = options(
     click.option("--json", "_json", is_flag=True, expose_value=False, help="One JSON object on stdout, nothing else."),
     click.option("--debug", "_debug", is_flag=True, expose_value=False, help="Show the traceback of an error."),
 )
+
+
+def command(examples: str, *decorators: Callable[[Any], Any]) -> Callable[[Any], click.Command]:
+    """A command with its own options, those of every command, and examples; its function gets the screen first."""
+
+    def decorate(function: Any) -> click.Command:
+        epilog = f"Examples:\n\n\b{examples}"
+        return click.command(epilog=epilog)(options(*decorators, _COMMON)(click.pass_obj(function)))
+
+    return decorate

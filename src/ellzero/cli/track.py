@@ -9,34 +9,28 @@ import click
 
 from .inputs import certify_option, output_options
 from .outputs import answer_of, satisfied, settle, show_certificate, show_weights, weights_of, write_weights
-from .screen import Screen, common
+from .screen import Screen, command, options
 from .tracking import TrackingRequest, mandate_options, market_options
 
-
-@click.command(
-    epilog="""Examples:
-
-\b
+_EXAMPLES = """
   ellzero track --prices prices.csv.gz --sectors sectors.csv --k 15 --max-sector-weight 0.1 --report out.html
   ellzero track --prices prices.csv --k 20 --max-weights 0.08 --out weights.csv
   ellzero track --returns returns.csv --index SPX --k 30 --min-weights -0.05 --budget 0.95:1 --json
   ellzero track --prices prices.csv --k 15 --keep AAPL --min-weights XOM=0.02
 """
+_OPTIONS = options(
+    click.option(
+        "--train",
+        type=click.FloatRange(0, 1, min_open=True),
+        default=0.8,
+        show_default=True,
+        metavar="SHARE",
+        help="Fit on this share of the days, the first ones; the others tell how it goes on.",
+    ),
 )
-@market_options
-@mandate_options
-@click.option(
-    "--train",
-    type=click.FloatRange(0, 1, min_open=True),
-    default=0.8,
-    show_default=True,
-    metavar="SHARE",
-    help="Fit on this share of the days, the first ones; the others tell how it goes on.",
-)
-@certify_option
-@output_options
-@common
-@click.pass_obj
+
+
+@command(_EXAMPLES, market_options, mandate_options, _OPTIONS, certify_option, output_options)
 def track(
     screen: Screen,
     /,

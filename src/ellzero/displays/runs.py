@@ -11,7 +11,7 @@ from .._core.arrays import to_host
 from ..solver.path import Path
 from ..solver.result import Result
 from . import plot as _plot
-from ._base import Display, fitted, name_of, names_seen
+from .base import Display, fitted, name_of, names_seen
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
