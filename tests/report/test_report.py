@@ -19,7 +19,7 @@ import matplotlib.pyplot as plt
 
 import ellzero as ez
 from ellzero import report
-from ellzero.report.document import _mandate
+from ellzero.report.portfolios import mandate
 
 VOID = {"meta", "link", "br", "img", "input", "hr"}
 
@@ -312,7 +312,7 @@ def test_report_of_a_tracker_and_its_backtest(market, tmp_path):
 def test_what_was_asked_of_a_tracker(market, asked, told):
     returns, index, sectors = market.to_pandas()
     tracker = ez.IndexTracker(k=8, n_starts=1, **asked).fit(returns, index, groups=sectors)
-    assert told.items() <= _mandate(tracker).items()
+    assert told.items() <= mandate(tracker).items()
 
 
 def test_report_of_nothing_selected_and_of_what_was_not_monitored(tmp_path):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .blocks import Html, inline
+from .._core.blocks import Html, inline
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -65,6 +65,22 @@ def figure(picture: Figure | Axes | str, caption: str = "", *, alt: str = "") ->
         f'<figure class="plot"><div class="canvas" tabindex="0" role="img" aria-label="{words}" '
         f'title="{hint}">{svg}{values}</div><output class="unseen" aria-live="polite"></output>{below}</figure>'
     )
+
+
+def new_axes(height: float) -> Axes:
+    """Axes of a figure of its own, as wide as a page."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError("reports need matplotlib for their pictures: pip install ellzero[plot]") from error
+    return Figure(figsize=(8.0, height), layout="constrained").subplots()
+
+
+def without_legend(ax: Axes) -> None:
+    """Remove the legend, if there is one."""
+    legend = ax.get_legend()
+    if legend is not None:
+        legend.remove()
 
 
 def _svg(drawn: Figure) -> str:
