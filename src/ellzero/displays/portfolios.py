@@ -11,7 +11,7 @@ from .._core.arrays import to_host
 from ..sets import ConstraintSet, GroupWise, Intersection
 from ..solver.result import Result
 from . import plot as _plot
-from .base import Display, fitted, name_of, names_seen
+from .base import Display, fitted, name_of, names_seen, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -73,7 +73,7 @@ class WeightsDisplay(Display):
         ax.set_ylim(place.size - 0.45, -0.55)
         ax.axvline(0, color="0.5", lw=0.8)
         ax.set_xlabel("weight" + (f", the {most} largest of {order.size}" if order.size > most else ""))
-        _plot._tidy(ax, "x")
+        tidy(ax, "x")
         if len(vectors) > 1:
             ax.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4)
         return self._keep(ax)
@@ -194,7 +194,7 @@ class TrackingDisplay(Display):
 
             ax.yaxis.set_major_formatter(PercentFormatter(1.0))
         ax.margins(x=0.01)
-        _plot._tidy(ax, "y")
+        tidy(ax, "y")
         ax.legend(frameon=False)
         return self._keep(ax)
 

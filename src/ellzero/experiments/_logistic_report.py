@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
+from ..displays.base import new_figure, tidy
 from ..displays.plot import styles
-from ._figures import new_figure, tidy
 from ._report import Chapter, Claim, Part, Table, against
-
-if TYPE_CHECKING:
-    from .logistic import Budget, Trace
 
 Setting = tuple[int, float | None]
 COUNTS = {
@@ -23,6 +20,35 @@ COUNTS = {
     "n_thresholds": "#HT, hard thresholdings",
 }
 LABELS = {"auto": "ours (auto)", "auto (values)": "ours, values alone"}
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How long the runs are."""
+
+    gradients: int  # iterations of the full gradient; HSG-HT-2SP gets as many #IFO
+    queries: int
+    seeds: int
+
+
+@dataclass(frozen=True)
+class Trace:
+    """One run: what it cost, row by row, and where it ended."""
+
+    method: str
+    k: int
+    D: float | None
+    seed: int
+    fun: np.ndarray  # of the iterates
+    n_gradients: np.ndarray
+    n_values: np.ndarray
+    n_thresholds: np.ndarray
+    step: float
+    best: float
+    accuracy: float  # on the test rows
+    nonzeros: int
+    seconds: float
+    lower_bound: float  # proved, where it was asked for; else NaN
 
 
 class Runs:

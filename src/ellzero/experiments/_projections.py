@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from .. import datasets, risks, sets
-from ..displays.plot import styles
+from ..displays.base import new_figure, tidy
+from ..displays.plot import GREY, styles
 from ..solver.loop import minimize
 from ..solver.methods import preset
 from ..solver.projections import euclidean_projection, two_step_projection
-from ._figures import GREY, new_figure, tidy
 from ._report import Claim, Part, Table
 from .logistic import balls, problem
 

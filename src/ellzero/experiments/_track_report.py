@@ -4,21 +4,53 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from ..datasets.market import Market
-from ..displays.plot import styles
-from ._figures import GREY, new_figure, tidy
+from ..displays.base import new_figure, tidy
+from ..displays.plot import GREY, styles
 from ._report import Chapter, Claim, Part, Table, against
-
-if TYPE_CHECKING:
-    from .index_tracking import Answer, Setting
 
 DAYS = 252  # trading days a year
 NAMES = {"auto": "ours (auto)", "IHT-2SP": "IHT-2SP", "PGD+H": "PGD(Γ) + H_k", "IHT+P": "PGD(B₀) + Π_Γ"}
 BASELINES = ("PGD+H", "IHT+P")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What the paper says about one market, by the name of its index column."""
+
+    title: str
+    cap: float | None  # the paper's D
+    binding: tuple[float, ...]  # of unit exposure a sector
+    since: str | None = None
+    train_best: bool | None = None  # the paper's claim: 2SP tracks best there
+    test_best: bool | None = None
+    sectors: str = ""  # sectors used, as the paper reports them
+    universe: str = ""
+    merge: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One method on one market under one cap."""
+
+    market: str
+    cap: float
+    method: str
+    w: np.ndarray
+    objective: float  # ||Aw - y||² on the days of the fit
+    seconds: float
+    names: int
+    sectors: int
+    largest: float  # of Σ|w| over the sectors
+    nit: int
+    message: str
+    lower_bound: float  # no w with 15 names that obeys D does better: proved once a problem, with ours; else NaN
+    path: np.ndarray  # cumulative performance, fit and test
 
 
 def error(w: np.ndarray, market: Market) -> float:

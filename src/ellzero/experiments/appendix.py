@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from .. import datasets, risks
-from ..displays.plot import styles
+from ..displays.base import new_figure, tidy
+from ..displays.plot import GREY, styles
 from ..solver.loop import minimize
 from ..solver.methods import preset
 from . import _projections
-from ._figures import GREY, new_figure, tidy
 from ._report import Chapter, Claim, Part, Table
 from ._work import Plan
 

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import datasets, risks, sets, theory
-from ..displays.plot import styles
+from ..displays.base import new_figure, tidy
+from ..displays.plot import GREY, styles
 from ..solver.loop import minimize
-from ._figures import GREY, new_figure, tidy
 from ._report import Chapter, Claim, Part, Table, against
 from ._work import Plan
 

@@ -17,14 +17,13 @@ from sklearn.utils.validation import check_is_fitted
 from .._core.arrays import to_host
 from .._core.blocks import Html, code, facts, paragraph
 from ..displays import PathDisplay, TrackingDisplay
-from ..displays.base import coordinate_names, names_seen
+from ..displays.base import coordinate_names, names_seen, new_figure
 from ..estimators.base import SparseLinearModel
 from ..portfolio import IndexTracker
 from ..portfolio.backtest import Backtest
 from ..solver.path import Path
 from ..solver.result import Result
 from . import portfolios
-from .figures import new_axes
 from .fingerprint import fingerprint
 from .page import Page
 from .sections import SECTIONS, Told
@@ -133,7 +132,7 @@ def _(path: Path, told: Told) -> Page:
 def _(model: SparseLinearModel, told: Told) -> Page:
     told.asked = {"estimator": repr(model), **told.asked}
     if told.over_k is None and hasattr(model, "path_"):
-        told.over_k = PathDisplay.from_estimator(model, ax=new_axes(1.0))
+        told.over_k = PathDisplay.from_estimator(model, ax=new_figure(1, 1)[1])
     return _estimator(model, told)
 
 

@@ -8,12 +8,13 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .._core.blocks import Html, inline
+from ..displays.base import new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -67,20 +68,15 @@ def figure(picture: Figure | Axes | str, caption: str = "", *, alt: str = "") ->
     )
 
 
-def new_axes(height: float) -> Axes:
-    """Axes of a figure of its own, as wide as a page."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError("reports need matplotlib for their pictures: pip install ellzero[plot]") from error
-    return Figure(figsize=(8.0, height), layout="constrained").subplots()
-
-
-def without_legend(ax: Axes) -> None:
-    """Remove the legend, if there is one."""
-    legend = ax.get_legend()
-    if legend is not None:
-        legend.remove()
+def picture(
+    draw: Callable[..., Any], height: float, caption: str, alt: str, *, legend: bool = True, **options: Any
+) -> Html:
+    """What `draw(ax, **options)` draws, as wide as the page."""
+    _, ax = new_figure(8.0, height)
+    draw(ax, **options)
+    if not legend and ax.get_legend() is not None:
+        ax.get_legend().remove()
+    return figure(ax, caption, alt=alt)
 
 
 def _svg(drawn: Figure) -> str:

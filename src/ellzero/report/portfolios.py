@@ -9,9 +9,9 @@ import numpy as np
 
 from .._core.blocks import facts, table
 from ..displays import TrackingDisplay
+from ..displays.base import new_figure
 from ..portfolio import IndexTracker
 from ..portfolio.backtest import Backtest
-from .figures import new_axes
 from .page import Page
 from .sections import Told, tracking
 
@@ -66,7 +66,7 @@ def backtest_page(walk: Backtest, told: Told) -> Page:
         "cost": walk.costs.tolist(),
     }
     weights = {"name": [str(name) for name in held.index], "weight": held.tolist()}
-    display = TrackingDisplay.from_backtest(walk, ax=new_axes(1.0))
+    display = TrackingDisplay.from_backtest(walk, ax=new_figure(1, 1)[1])
     page = Page(told.title or "A backtest", lead=f"{walk.asked[:1].upper()}{walk.asked[1:]}.")
     page.section("What came of it", facts(dict(walk.summary()) if told.summary is None else told.summary))
     page.section("Tracking", *tracking(None, Told(tracking=display)))

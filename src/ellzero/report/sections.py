@@ -15,10 +15,10 @@ import numpy as np
 from .._core.arrays import to_host
 from .._core.blocks import Html, claim, facts, paragraph, table
 from ..displays import ConvergenceDisplay, PathDisplay, TrackingDisplay, WeightsDisplay, groups_and_caps
-from ..displays.base import coordinate_names
+from ..displays.base import coordinate_names, new_figure
 from ..solver.path import Path
 from ..solver.result import Result
-from .figures import figure, new_axes, without_legend
+from .figures import picture
 
 
 @dataclass
@@ -114,13 +114,10 @@ def groups(result: Result, told: Told) -> list[Html]:
         if cap is not None:
             row["cap"], row["cap used"] = cap, row["Σ|w|"] / cap if cap else math.nan
     rows = sorted(totals.values(), key=lambda row: -row["Σ|w|"])
-    ax = new_axes(height=1.0 + 0.3 * len(totals))
-    WeightsDisplay(weights={"weights": x}, groups=labels, cap=caps).plot(ax)
-    if not caps:
-        without_legend(ax)
-    text = "Bars: the sum of |w| in every group." + (" Dashed: its cap." if caps else "")
+    display = WeightsDisplay(weights={"weights": x}, groups=labels, cap=caps)
+    text, height = "Bars: the sum of |w| in every group." + (" Dashed: its cap." if caps else ""), 1.0 + 0.3 * len(rows)
     return [
-        figure(ax, text, alt="weight of every group"),
+        picture(display.plot, height, text, "weight of every group", legend=bool(caps)),
         table(rows, "groups", formats={"Σ|w|": _decimals([row["Σ|w|"] for row in rows]), "cap used": ".1%"}),
     ]
 
@@ -130,14 +127,14 @@ def tracking(result: Result | None, told: Told) -> list[Html]:
     display = told.tracking
     if display is None:
         return []
-    above, below = new_axes(height=3.4), new_axes(height=2.2)
-    display.plot(above)
-    display.plot(below, of="difference")
-    without_legend(below)
     shaded = " Shaded: days that the fit did not see." if display.test_from is not None else ""
+    growth, difference = (
+        f"{text}{shaded}"
+        for text in ("Growth of 1 in the index and in the portfolio.", "The portfolio's growth minus the index's.")
+    )
     return [
-        figure(above, f"Growth of 1 in the index and in the portfolio.{shaded}", alt="portfolio and index over time"),
-        figure(below, f"The portfolio's growth minus the index's.{shaded}", alt="difference to the index over time"),
+        picture(display.plot, 3.4, growth, "portfolio and index over time"),
+        picture(display.plot, 2.2, difference, "difference to the index over time", legend=False, of="difference"),
     ]
 
 
@@ -153,32 +150,36 @@ def convergence(result: Result, told: Told) -> list[Html]:
     )
     if not np.isfinite(result.history.fun).any():
         return [paragraph("The objective was not monitored on the way."), cost]
-    ax = new_axes(height=3.2)
-    ConvergenceDisplay.from_result(result, ax=ax)
     text = "The objective after every iteration; the dot is the answer, after refits and exchanges at the end."
-    return [figure(ax, text, alt="objective against iteration"), cost]
+    display = ConvergenceDisplay(results={result.method: result})
+    return [picture(display.plot, 3.2, text, "objective against iteration"), cost]
 
 
 def over_k(result: Result, told: Told) -> list[Html]:
     """Answers for other k."""
     if told.over_k is None:
         return []
-    known = isinstance(told.over_k, PathDisplay)
-    display: Any = told.over_k if known else PathDisplay.from_result(told.over_k, ax=new_axes(1.0))  # type: ignore[arg-type]
+    display = told.over_k
+    if not isinstance(display, PathDisplay):
+        display = PathDisplay.from_result(display, ax=new_figure(1, 1)[1])
     display.feature_names, display.chosen = coordinate_names(told.feature_names, to_host(result.x).size), result.k
-    losses, weights = new_axes(height=3.2), new_axes(height=3.4)
-    display.plot(losses)
-    display.plot(weights, of="coefficients")
-    results = list(display.results)
     rows: dict[int, dict[str, Any]] = {
-        res.k: {"k": res.k, "nonzeros": res.support.size, "objective": res.fun} for res in results
+        res.k: {"k": res.k, "nonzeros": res.support.size, "objective": res.fun} for res in display.results
     }
     if display.held_out is not None:
         for k, loss in zip(*display.held_out, strict=True):
             rows.setdefault(int(k), {"k": int(k)})["held-out loss"] = float(loss)
     return [
-        figure(losses, "The objective never increases with k; a loss on held-out data may.", alt="loss against k"),
-        figure(weights, "The coefficients of the answer for every k.", alt="coefficients against k"),
+        picture(
+            display.plot, 3.2, "The objective never increases with k; a loss on held-out data may.", "loss against k"
+        ),
+        picture(
+            display.plot,
+            3.4,
+            "The coefficients of the answer for every k.",
+            "coefficients against k",
+            of="coefficients",
+        ),
         table(list(rows.values()), "the path", formats={"objective": ".6g", "held-out loss": ".6g"}),
     ]
 
@@ -258,11 +259,13 @@ def _search(certificate: Any) -> list[Html]:
     rows = [row for row in certificate.history if math.isfinite(row.bound)]
     if len(rows) < 3 or (rows[0].bound, rows[0].incumbent) == (rows[-1].bound, rows[-1].incumbent):
         return []
-    ax = new_axes(height=2.6)
-    seconds = [row.time for row in rows]
-    ax.plot(seconds, [row.incumbent for row in rows], label="best known", color="#000000", lw=1.6)
-    ax.plot(seconds, [row.bound for row in rows], label="proved lower bound", color="#0072B2", lw=1.6)
-    ax.set(xlabel="seconds", ylabel="objective R(w)")
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.legend(frameon=False)
-    return [figure(ax, "How the search closed the gap.", alt="gap against time")]
+
+    def draw(ax: Any) -> None:
+        seconds = [row.time for row in rows]
+        ax.plot(seconds, [row.incumbent for row in rows], label="best known", color="#000000", lw=1.6)
+        ax.plot(seconds, [row.bound for row in rows], label="proved lower bound", color="#0072B2", lw=1.6)
+        ax.set(xlabel="seconds", ylabel="objective R(w)")
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.legend(frameon=False)
+
+    return [picture(draw, 2.6, "How the search closed the gap.", "gap against time")]
