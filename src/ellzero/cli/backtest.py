@@ -7,26 +7,22 @@ from typing import Any
 
 import click
 
-from .inputs import output_options
+from .inputs import Read, output_options
 from .outputs import write_weights
 from .screen import Screen, command, options
 from .tracking import TrackingRequest, mandate_options, market_options
 
 
-class Every(click.ParamType):  # type: ignore[type-arg]
-    """When to rebalance."""
-
-    name = "days|week|month|quarter|year"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> int | str:
-        """21 or month."""
-        if isinstance(value, int) or value in ("week", "month", "quarter", "year"):
-            return value  # type: ignore[no-any-return]
-        if not value.isdigit():
-            self.fail(f"{value!r} is neither a number of days nor week, month, quarter or year")
-        return int(value)
+def _period(text: str) -> int | str:
+    """When to rebalance: after so many days, or at the end of a week, month, quarter or year."""
+    if text in ("week", "month", "quarter", "year"):
+        return text
+    if not text.isdigit():
+        raise ValueError(f"{text!r} is neither a number of days nor week, month, quarter or year")
+    return int(text)
 
 
+PERIOD = Read("days|week|month|quarter|year", _period)
 _EXAMPLES = """
   ellzero backtest --prices prices.csv.gz --sectors sectors.csv --k 15 --max-sector-weight 0.1 --every quarter
   ellzero backtest --prices prices.csv --k 15 --window 120 --every 10 --cost 0.001 --report backtest.html
@@ -34,7 +30,13 @@ _EXAMPLES = """
 _OPTIONS = options(
     click.option("--window", type=click.IntRange(min=2), default=252, show_default=True, help="Days of every fit."),
     click.option("--expanding", is_flag=True, help="Fit on all days so far, at least --window."),
-    click.option("--every", type=Every(), default="month", show_default=True, help="When to rebalance."),
+    click.option(
+        "--every",
+        type=PERIOD,
+        default="month",
+        show_default=True,
+        help="When to rebalance.",
+    ),
     click.option(
         "--cost", type=click.FloatRange(0, 1), default=0.0, show_default=True, help="Of what is traded; 0.001: 10 bp."
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,80 +29,64 @@ _NUMBERED = {
 }
 
 
-class Sparsity(click.ParamType):  # type: ignore[type-arg]
-    """A number of nonzeros, or a fraction of them."""
+class Read(click.ParamType):  # type: ignore[type-arg]
+    """A value read from its text by a function, whose ValueError says what to write instead."""
 
-    name = "number|fraction"
+    def __init__(self, name: str, read: Callable[[str], Any]) -> None:
+        self.name, self.read = name, read
 
-    def convert(self, value: Any, param: Any, ctx: Any) -> int | float:
-        """15 or 0.1."""
-        try:
-            return int(value)
-        except ValueError:
-            pass
-        try:
-            return float(value)
-        except ValueError:
-            self.fail(f"{value!r} is neither a number of nonzeros, such as 15, nor a fraction, such as 0.1")
-
-
-class Levels(click.ParamType):  # type: ignore[type-arg]
-    """The k of a path: 20, or 5:50:5, or 1,2,5,10."""
-
-    name = "K|first:last[:step]|k,k,..."
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> int | list[int]:
-        """The k, as integers; K alone means 1, ..., K."""
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """The value; what is no text was read before."""
         if not isinstance(value, str):
-            return value  # type: ignore[no-any-return]
-        try:
-            if ":" in value:
-                first, last, *step = (int(part) for part in value.split(":"))
-                return list(range(first, last + 1, *step))
-            levels = [int(part) for part in value.split(",")]
-        except (ValueError, TypeError):
-            self.fail(f"{value!r} names no k; write 20 (for 1, ..., 20), 5:50:5 or 1,2,5,10")
-        return levels[0] if len(levels) == 1 else levels
-
-
-class Constraint(click.ParamType):  # type: ignore[type-arg]
-    """A set by its word, with its numbers behind a colon."""
-
-    name = "word[:numbers]"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> sets.ConstraintSet:
-        """nonnegative, box:-1,1, l1:0.5, ..."""
-        if isinstance(value, sets.ConstraintSet):
             return value
-        word, _, rest = value.partition(":")
-        numbered = (f"{name}:{'R' if n == 1 else 'LOW,HIGH'}" for name, (n, _) in _NUMBERED.items())
-        known = ", ".join(["nonnegative", "nonpositive", *numbered])
-        if value in WORDS:
-            return read_set(value)
-        if word not in _NUMBERED:
-            self.fail(f"{value!r} is no constraint; write one of {known}")
-        count, make = _NUMBERED[word]
         try:
-            numbers = [float(part) for part in rest.split(",")] if rest else []
-        except ValueError:
-            self.fail(f"{rest!r} in {value!r} must be numbers; write one of {known}")
-        if len(numbers) != count:
-            self.fail(f"{value!r} needs {count} number(s) behind the colon; write one of {known}")
-        try:
-            return make(*numbers)  # type: ignore[no-any-return]
+            return self.read(value)
         except ValueError as error:
             self.fail(str(error))
 
 
-class NewFile(click.ParamType):  # type: ignore[type-arg]
-    """A file to be written."""
+def _share(text: str) -> int | float:
+    """A number of nonzeros, 15, or a fraction of them, 0.1."""
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(text)
+    raise ValueError(f"{text!r} is neither a number of nonzeros, such as 15, nor a fraction, such as 0.1")
 
-    name = "file"
 
-    def convert(self, value: Any, param: Any, ctx: Any) -> str:
-        """The path, where it can be written."""
-        writable(value)
-        return str(value)
+def _levels(text: str) -> int | list[int]:
+    """The k of a path: K for 1, ..., K, or first:last:step, or k,k,..."""
+    try:
+        if ":" in text:
+            first, last, *step = (int(part) for part in text.split(":"))
+            return list(range(first, last + 1, *step))
+        levels = [int(part) for part in text.split(",")]
+    except (ValueError, TypeError):
+        raise ValueError(f"{text!r} names no k; write 20 (for 1, ..., 20), 5:50:5 or 1,2,5,10") from None
+    return levels[0] if len(levels) == 1 else levels
+
+
+def _constraint(text: str) -> sets.ConstraintSet:
+    """A set by its word, with its numbers behind a colon: nonnegative, box:-1,1, l1:0.5, ..."""
+    if text in WORDS:
+        return read_set(text)
+    word, _, rest = text.partition(":")
+    numbered = (f"{name}:{'R' if n == 1 else 'LOW,HIGH'}" for name, (n, _) in _NUMBERED.items())
+    remedy = f"write one of {', '.join(['nonnegative', 'nonpositive', *numbered])}"
+    if word not in _NUMBERED:
+        raise ValueError(f"{text!r} is no constraint; {remedy}")
+    count, make = _NUMBERED[word]
+    try:
+        numbers = [float(part) for part in rest.split(",")] if rest else []
+    except ValueError:
+        raise ValueError(f"{rest!r} in {text!r} must be numbers; {remedy}") from None
+    if len(numbers) != count:
+        raise ValueError(f"{text!r} needs {count} number(s) behind the colon; {remedy}")
+    return make(*numbers)  # type: ignore[no-any-return]
+
+
+SHARE = Read("number|fraction", _share)
+LEVELS = Read("K|first:last[:step]|k,k,...", _levels)
+CONSTRAINT = Read("word[:numbers]", _constraint)
 
 
 @dataclass
@@ -192,12 +176,13 @@ def check_names(k: int, available: int) -> None:
         raise Refusal(f"--k {k} is more than the {available} assets there are; use at most {available}", Exit.USAGE)
 
 
-def writable(path: str) -> None:
-    """Complain before the work is done rather than after it."""
+def writable(path: str) -> str:
+    """A file to be written: complain before the work is done rather than after it."""
     folder = Path(path).absolute().parent
     nearest = next(parent for parent in (folder, *folder.parents) if parent.exists())
     if not os.access(nearest, os.W_OK) or not nearest.is_dir() or Path(path).is_dir():
         raise Refusal(f"{path}: cannot be written there; choose another file", Exit.DATA)
+    return path
 
 
 def seed_option(words: str) -> Callable[[Any], Any]:
@@ -207,7 +192,7 @@ def seed_option(words: str) -> Callable[[Any], Any]:
 
 def report_option(words: str) -> Callable[[Any], Any]:
     """Where the page goes."""
-    return click.option("--report", type=NewFile(), metavar="FILE", help=words)
+    return click.option("--report", type=Read("file", writable), metavar="FILE", help=words)
 
 
 #: what is learnt from
@@ -228,7 +213,7 @@ question_options = options(
     click.option(
         "--constraint",
         "constraints",
-        type=Constraint(),
+        type=CONSTRAINT,
         multiple=True,
         help="Γ: nonnegative, nonpositive, box:LOW,HIGH, l1:R, l2:R, linf:R, simplex:R, subsimplex:R. "
         "Repeat for an intersection.",
@@ -248,7 +233,7 @@ question_options = options(
         help="Never counted or constrained.",
     ),
 )
-k_option = click.option("--k", type=Sparsity(), required=True, help="Nonzeros at the most, or their fraction of all.")
+k_option = click.option("--k", type=SHARE, required=True, help="Nonzeros at the most, or their fraction of all.")
 #: how the answer is looked for
 method_options = options(
     click.option("--method", default="auto", show_default=True, help="A method by its name; see ellzero info."),
@@ -264,6 +249,6 @@ certify_option = options(
 )
 #: where the answer goes
 output_options = options(
-    click.option("--out", type=NewFile(), metavar="FILE", help="Weights as .csv, or everything as .json."),
+    click.option("--out", type=Read("file", writable), metavar="FILE", help="Weights as .csv, or everything as .json."),
     report_option("A report as one HTML file."),
 )

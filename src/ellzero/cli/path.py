@@ -11,7 +11,7 @@ import numpy as np
 from .._core.interruption import whole_call
 from ..solver.path import Path, minimize_path
 from ..solver.result import Result
-from .inputs import Levels, data_options, method_options, output_options, question_options
+from .inputs import LEVELS, data_options, method_options, output_options, question_options
 from .outputs import answer_of, show_weights, weights_of, write_weights
 from .question import Question, intercept_of, solve, write_page
 from .screen import Exit, Screen, command, options
@@ -22,7 +22,12 @@ _EXAMPLES = """
   ellzero path table.csv --target price --ks 2:10:2 --validation 0.25 --report report.html
   ellzero path table.csv --target price --ks 1,2,5,10 --select bic --out weights.csv
 """
-_KS = click.option("--ks", type=Levels(), required=True, help="Numbers of nonzeros: 20 (1 to 20), 5:50:5 or 1,2,5,10.")
+_KS = click.option(
+    "--ks",
+    type=LEVELS,
+    required=True,
+    help="Numbers of nonzeros: 20 (1 to 20), 5:50:5 or 1,2,5,10.",
+)
 _OPTIONS = options(
     click.option(
         "--validation",

@@ -10,42 +10,34 @@ import numpy as np
 
 from ..datasets.market import Market
 from ..datasets.readers import read_prices, read_returns, read_sectors
-from .inputs import check_names, reading, seed_option
+from .inputs import Read, check_names, reading, seed_option
 from .screen import Exit, Refusal, options
 
 
-class Budget(click.ParamType):  # type: ignore[type-arg]
-    """Σw: a number, a range, or anything."""
-
-    name = "number|low:high|free"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        """1, 0.95:1 or free."""
-        if not isinstance(value, str) or value == "free":
-            return None if value == "free" else value
-        try:
-            parts = [float(part) for part in value.split(":")]
-        except ValueError:
-            parts = []
-        if len(parts) not in (1, 2):
-            self.fail(f"{value!r} is no budget; write 1 (all invested), 0:1 (the rest in cash) or free")
-        return parts[0] if len(parts) == 1 else tuple(parts)
+def _budget(text: str) -> Any:
+    """Σw: a number, a range low:high, or free."""
+    if text == "free":
+        return None
+    try:
+        parts = [float(part) for part in text.split(":")]
+    except ValueError:
+        parts = []
+    if len(parts) not in (1, 2):
+        raise ValueError(f"{text!r} is no budget; write 1 (all invested), 0:1 (the rest in cash) or free")
+    return parts[0] if len(parts) == 1 else tuple(parts)
 
 
-class Bound(click.ParamType):  # type: ignore[type-arg]
-    """A bound of every weight, or of that of one asset."""
-
-    name = "[NAME=]SHARE"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, float]:
-        """0.05, or AAPL=0.02."""
-        name, _, share = value.rpartition("=")
-        try:
-            return name, float(share)
-        except ValueError:
-            self.fail(f"{value!r} needs a number, such as 0.05 for every asset or AAPL=0.02 for one")
+def _bound(text: str) -> tuple[str, float]:
+    """A bound of every weight, 0.05, or of that of one asset, AAPL=0.02; the name is empty for every one."""
+    name, _, share = text.rpartition("=")
+    try:
+        return name, float(share)
+    except ValueError:
+        raise ValueError(f"{text!r} needs a number, such as 0.05 for every asset or AAPL=0.02 for one") from None
 
 
+BUDGET = Read("number|low:high|free", _budget)
+BOUND = Read("[NAME=]SHARE", _bound)
 market_options = options(
     click.option("--prices", metavar="FILE", help="CSV: dates, then a column of prices for the index and every asset."),
     click.option("--returns", metavar="FILE", help="The same with simple returns, instead of prices."),
@@ -61,14 +53,14 @@ mandate_options = options(
         help="Cap on Σ|w| of every sector.",
     ),
     click.option(
-        "--min-weights", type=Bound(), multiple=True,
+        "--min-weights", type=BOUND, multiple=True,
         help="Least weight, of every asset (default 0; -0.05 allows short positions) or of one. May be repeated.",
     ),
     click.option(
-        "--max-weights", type=Bound(), multiple=True,
+        "--max-weights", type=BOUND, multiple=True,
         help="Largest weight, of every asset (default 1) or of one. May be repeated.",
     ),
-    click.option("--budget", type=Budget(), default="1", show_default=True, help="Σw; the rest is cash, earning 0."),
+    click.option("--budget", type=BUDGET, default="1", show_default=True, help="Σw; the rest is cash, earning 0."),
     click.option("--keep", multiple=True, metavar="NAME", help="Always among the k. May be repeated."),
     click.option("--error", type=click.Choice(["squared", "variance", "huber"]), default="squared", show_default=True),
     click.option(

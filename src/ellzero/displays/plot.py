@@ -181,22 +181,30 @@ def weights_by_group(
     if sums:
         first = next(iter(sums.values()))
         order.sort(key=lambda label: -first[label])
-    place = np.arange(len(order))
-    height = 0.8 / max(len(sums), 1)
-    for j, (name, style) in enumerate(styles(list(sums)).items()):
-        offset = (j - (len(sums) - 1) / 2) * height
-        values = [sums[name][label] for label in order]
-        ax.barh(place + offset, values, height, color=style["color"], label=name)
+    bars(ax, {name: [sums[name][label] for label in order] for name in sums}, order)
     if cap is not None:
-        caps = [cap.get(label, np.nan) if isinstance(cap, Mapping) else cap for label in order]
+        caps, place = [cap.get(g, np.nan) if isinstance(cap, Mapping) else cap for g in order], np.arange(len(order))
         ax.vlines(caps, place - 0.5, place + 0.5, color="black", lw=1.2, ls="--", label="cap")
-    ax.set_yticks(place, [str(label) for label in order])
-    ax.tick_params(axis="y", length=0)
-    ax.set_ylim(len(order) - 0.45, -0.55)
     ax.set_xlabel("Σ|w| of the group")
-    tidy(ax, "x")
-    ax.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4)  # above: bars fill the inside
+    legend_above(ax)
     return ax
+
+
+def bars(ax: Axes, values: Mapping[str, Any], labels: Sequence[Any]) -> None:
+    """Horizontal bars from the top, one of each name beside every label."""
+    place, height = np.arange(len(labels)), 0.8 / max(len(values), 1)
+    for j, (name, style) in enumerate(styles(list(values)).items()):
+        offset = (j - (len(values) - 1) / 2) * height
+        ax.barh(place + offset, values[name], height, color=style["color"], label=name)
+    ax.set_yticks(place, [str(label) for label in labels])
+    ax.tick_params(axis="y", length=0)
+    ax.set_ylim(len(labels) - 0.45, -0.55)
+    tidy(ax, "x")
+
+
+def legend_above(ax: Axes) -> None:
+    """Bars fill the inside."""
+    ax.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4)
 
 
 def _axes(ax: Axes | None) -> Axes:
