@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from .inputs import Read, output_options
-from .outputs import write_weights
+from .outputs import write_html, write_weights
 from .screen import Screen, command, options
 from .tracking import TrackingRequest, mandate_options, market_options
 
@@ -91,13 +91,8 @@ def backtest(
     rows = [[t["date"], f"{t['names']}", f"{t['turnover']:.1%}", f"{t['cost']:.3%}"] for t in trades]
     screen.table(["rebalanced", ">names", ">turnover", ">cost"], rows)
     write_weights(screen, out, weights)
-    if report is not None:
-        from ..report import write_report
-
-        title = f"A walk through {len(walk.returns)} days"
-        write_report(walk, report, title=title, summary=told, data=request.files, seed=asked["seed"],
-                     command=screen.command)  # fmt: skip
-        screen.say(f"report: {report}")
+    title = f"A walk through {len(walk.returns)} days"
+    write_html(screen, report, walk, title=title, summary=told, data=request.files, seed=asked["seed"])
     screen.say(f"{seconds:.1f} s; turnover counts purchases and sales", "dim")
 
 

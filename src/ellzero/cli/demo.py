@@ -15,8 +15,9 @@ from ..sets import GroupWise, L1Ball
 from ..solver.loop import minimize
 from ..solver.result import Result
 from .inputs import check_names, report_option, seed_option
-from .outputs import answer_of, weights_of
+from .outputs import answer_of, weights_of, write_html
 from .screen import Screen, command, options
+from .tracking import tracked
 
 _MAX_ITER = 10_000
 _METHODS = {
@@ -77,22 +78,11 @@ def demo(screen: Screen, /, k: int, cap: float, seed: int, report: str | None) -
         "methods": answers,
         "weights": weights_of(best.x, market.names.tolist(), market.sectors.tolist()),
     }
-    if report is not None:
-        from ..displays import TrackingDisplay
-        from ..report import write_report
-
-        display = TrackingDisplay(
-            index_returns=market.index_returns,
-            portfolios={"portfolio": market.returns @ best.x},
-            dates=market.dates,
-            test_from=len(train.returns),
-        )
-        title = f"A simulated index with {best.support.size} names"
-        write_report(
-            best, report, title=title, feature_names=market.names.tolist(), tracking=display, seed=seed,
-            data={"simulated returns": market.returns}, command=screen.command,
-        )  # fmt: skip
-        screen.say(f"report: {report}")
+    title = f"A simulated index with {best.support.size} names"
+    write_html(
+        screen, report, best, title=title, feature_names=market.names.tolist(), seed=seed,
+        tracking=tracked(market, best.x, len(train.returns)), data={"simulated returns": market.returns},
+    )  # fmt: skip
 
 
 def _error(w: np.ndarray, market: Market) -> float:

@@ -140,6 +140,15 @@ def write_weights(
     screen.say(f"weights: {path}")
 
 
+def write_html(screen: Screen, path: str | None, what: Any, **told: Any) -> None:
+    """The report, where one was asked for."""
+    if path is not None:
+        from ..report import write_report
+
+        write_report(what, path, command=screen.command, **told)
+        screen.say(f"report: {path}")
+
+
 def read_weights(path: str, names: Sequence[str]) -> tuple[np.ndarray, list[float]]:
     """The vector and intercepts that `write_weights` wrote: a CSV with name and weight, or the JSON of an answer."""
     with reading():

@@ -8,9 +8,9 @@ from typing import Any
 import click
 
 from .inputs import certify_option, output_options
-from .outputs import answer_of, satisfied, settle, show_certificate, show_weights, weights_of, write_weights
+from .outputs import answer_of, satisfied, settle, show_certificate, show_weights, weights_of, write_html, write_weights
 from .screen import Screen, command, options
-from .tracking import TrackingRequest, mandate_options, market_options
+from .tracking import TrackingRequest, mandate_options, market_options, tracked
 
 _EXAMPLES = """
   ellzero track --prices prices.csv.gz --sectors sectors.csv --k 15 --max-sector-weight 0.1 --report out.html
@@ -73,13 +73,18 @@ def track(
         seed=asked["seed"],
         seconds=seconds,
     )
-    screen.facts({**_told(summary, result), "constraints": satisfied(result)})
+    told = _told(summary, result)
+    screen.facts({**told, "constraints": satisfied(result)})
     if result.certificate is not None:
         show_certificate(screen, result.certificate)
     show_weights(screen, weights)
     write_weights(screen, out, weights)
-    if report is not None:
-        _report(screen, report, request, _told(summary, result), len(fitted.returns), asked["seed"])
+    display = tracked(market, result.x, len(fitted.returns))
+    title = f"An index tracked with {result.support.size} names"
+    write_html(
+        screen, report, tracker, title=title, groups=labels, tracking=display, summary=told, data=request.files,
+        seed=asked["seed"],
+    )  # fmt: skip
     screen.say(took, "dim")
     settle(screen, result)
 
@@ -103,28 +108,3 @@ def _told(summary: dict[str, Any], result: Any) -> dict[str, str]:
         "tracking error": f"{error} (annualised with {summary['periods per year']:g} days)",
         "active return": active,
     }
-
-
-def _report(screen: Screen, path: str, request: TrackingRequest, summary: dict[str, str], cut: int, seed: int) -> None:
-    from ..displays import TrackingDisplay
-    from ..report import write_report
-
-    market, tracker = request.market, request.tracker
-    display = TrackingDisplay(
-        index_returns=market.index_returns,
-        portfolios={"portfolio": market.returns @ tracker.result_.x},
-        dates=market.dates,
-        test_from=cut if cut < len(market.returns) else None,
-    )
-    write_report(
-        tracker,
-        path,
-        title=f"An index tracked with {tracker.result_.support.size} names",
-        groups=None if market.sectors is None else market.sectors.tolist(),
-        tracking=display,
-        summary=summary,
-        data=request.files,
-        seed=seed,
-        command=screen.command,
-    )
-    screen.say(f"report: {path}")

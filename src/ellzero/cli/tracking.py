@@ -10,6 +10,7 @@ import numpy as np
 
 from ..datasets.market import Market
 from ..datasets.readers import read_prices, read_returns, read_sectors
+from ..displays import TrackingDisplay
 from .inputs import Read, check_names, reading, seed_option
 from .screen import Exit, Refusal, options
 
@@ -120,6 +121,16 @@ class TrackingRequest:
         rows, columns = self.market.returns.shape
         files = [{"path": path, "sha256": fingerprint(path)} for path in self.files]
         return {"data": files, "days": rows, "assets": columns, "asked": self.tracker.get_params()}
+
+
+def tracked(market: Market, x: np.ndarray, fitted: int) -> TrackingDisplay:
+    """The portfolio beside the index; the days after the first `fitted` were not seen."""
+    return TrackingDisplay(
+        index_returns=market.index_returns,
+        portfolios={"portfolio": market.returns @ x},
+        dates=market.dates,
+        test_from=fitted if fitted < len(market.returns) else None,
+    )
 
 
 def _tracker(
