@@ -99,7 +99,7 @@ def backtest(
 def _walk(screen: Screen, request: TrackingRequest, **options: Any) -> Any:
     """`ellzero.backtest`, with a bar."""
     from ..portfolio.backtest import backtest, rebalancing_days
-    from ..portfolio.prices import read_returns
+    from ..portfolio.market import read_returns
 
     returns, index, sectors = request.market.to_pandas()
     total = len(rebalancing_days(read_returns(returns, index), options["window"], options["every"]))

@@ -9,7 +9,6 @@ from typing import Any
 import click
 import numpy as np
 
-from ..solver.loop import minimize
 from ..solver.methods import Method
 from ..solver.result import Result
 from .inputs import data_options, k_option, output_options, question_options, seed_option
@@ -103,9 +102,9 @@ def certify(
 def _read(path: str, question: Question, k: int) -> tuple[Result, list[float]]:
     """The answer and the intercepts of a file."""
     x, intercepts = read_weights(path, question.names)
-    check_weights(x, k, question.constraint, path)
-    method = Method(step=1.0, name=f"weights of {path}")
+    check_weights(x, k, question.request.gamma, path)
+    method = Method(step=1.0, standardize=False, name=f"weights of {path}")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # rounding of the file is projected away
-        result = minimize(question.risk, k, question.constraint, method, x0=x, keep=question.keep, max_iter=0)
+        result = question.request.minimize(question.risk, k, method, x0=x, max_iter=0)
     return result, intercepts

@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import sets
 from ..datasets.readers import read_libsvm, read_rows, read_table, some_of
-from ..estimators.reading import WORDS, read_set
+from ..estimators.request import WORDS, read_set
 from .screen import Exit, Refusal, options
 
 _LIBSVM = (".svm", ".libsvm", ".svmlight")
@@ -231,6 +231,12 @@ question_options = options(
         default=True,
         show_default=True,
         help="Never counted or constrained.",
+    ),
+    click.option(
+        "--standardize/--no-standardize",
+        default=True,
+        show_default=True,
+        help="Compare weights in units of their columns' deviations; Γ and ridge stay in those of the file.",
     ),
 )
 k_option = click.option("--k", type=SHARE, required=True, help="Nonzeros at the most, or their fraction of all.")

@@ -8,8 +8,7 @@ from typing import Any
 import click
 import numpy as np
 
-from .._core.interruption import whole_call
-from ..solver.path import Path, minimize_path
+from ..solver.path import Path
 from ..solver.result import Result
 from .inputs import LEVELS, data_options, method_options, output_options, question_options
 from .outputs import answer_of, show_weights, weights_of, write_weights
@@ -66,8 +65,7 @@ def path(
     screen.say(question.headline(), "bold")
     start = time.perf_counter()
     limits = {"max_iter": max_iter, "time_limit": time_limit}
-    found = _walk(screen, risk, levels, question.constraint, method, validation=held_out, keep=question.keep, rng=seed,
-                  **limits)  # fmt: skip
+    found = _walk(screen, question, risk, levels, method, validation=held_out, rng=seed, **limits)
     chosen = result = found.select(rule)
     if held_out is not None:  # the rows have told which k; now they may help with the weights
         if time_limit is not None:
@@ -123,16 +121,16 @@ def _parts(question: Question, validation: float | None, seed: int) -> tuple[Any
     return risk, held_out, f"{n - last} of {n} rows"
 
 
-def _walk(screen: Screen, risk: Any, levels: list[int], *asked: Any, **options: Any) -> Path:
+def _walk(screen: Screen, question: Question, risk: Any, levels: list[int], method: str, **options: Any) -> Path:
     """`minimize_path`, with a bar."""
     done: list[int] = []
-    with screen.progress("path", len(levels)) as update, whole_call():
+    with screen.progress("path", len(levels)) as update:
 
         def step(result: Result) -> None:
             done.append(result.k)
             update(len(done), f"k = {result.k}, objective {result.fun:.6g}")
 
-        return minimize_path(risk, levels, *asked, callback=step, **options)
+        return question.request.path(risk, levels, method, callback=step, **options)
 
 
 def _rows(found: Path, rule: str) -> list[dict[str, Any]]:

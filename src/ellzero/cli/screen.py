@@ -25,6 +25,15 @@ from .. import __version__
 from ..portfolio import InfeasibleMandate
 from ..sets import EmptySlice
 
+#: what infeasible mandates speak of, as options
+_OPTIONS = {
+    "k": "--k",
+    "max_sector_weight": "--max-sector-weight",
+    "min_weights": "--min-weights",
+    "max_weights": "--max-weights",
+    "held": "--keep and --min-weights",
+}
+
 
 class Exit(IntEnum):
     """What the exit code says; each member carries its sentence."""
@@ -149,7 +158,9 @@ def run(app: click.Command, arguments: list[str]) -> int:
             return _fail(screen, f"{error}", Exit.BUG, error)
         remedy = "" if "pip install" in str(error) else "; pip install 'ellzero[all]'"
         return _fail(screen, f"{error}{remedy}", Exit.MISSING, error)
-    except (EmptySlice, InfeasibleMandate) as error:
+    except InfeasibleMandate as error:
+        return _fail(screen, error.told(_OPTIONS), Exit.INFEASIBLE, error)
+    except EmptySlice as error:
         return _fail(screen, str(error), Exit.INFEASIBLE, error)
     except OSError as error:
         return _fail(screen, str(error), Exit.DATA, error)

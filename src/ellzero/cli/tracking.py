@@ -118,9 +118,10 @@ class TrackingRequest:
         """For machines."""
         from ..report import fingerprint
 
+        asked = {name: value for name, value in self.tracker.get_params().items() if name != "groups"}  # a file
         rows, columns = self.market.returns.shape
         files = [{"path": path, "sha256": fingerprint(path)} for path in self.files]
-        return {"data": files, "days": rows, "assets": columns, "asked": self.tracker.get_params()}
+        return {"data": files, "days": rows, "assets": columns, "asked": asked}
 
 
 def tracked(market: Market, x: np.ndarray, fitted: int) -> TrackingDisplay:

@@ -17,7 +17,7 @@ import numpy as np
 from .. import datasets, risks, sets
 from ..displays.base import new_figure, tidy
 from ..displays.plot import GREY, styles
-from ..solver.loop import minimize
+from ..minimize import minimize
 from ..solver.methods import preset
 from ..solver.projections import euclidean_projection, two_step_projection
 from ._report import Claim, Part, Table

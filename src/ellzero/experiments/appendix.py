@@ -11,7 +11,7 @@ import numpy as np
 from .. import datasets, risks
 from ..displays.base import new_figure, tidy
 from ..displays.plot import GREY, styles
-from ..solver.loop import minimize
+from ..minimize import minimize
 from ..solver.methods import preset
 from . import _projections
 from ._report import Chapter, Claim, Part, Table

@@ -18,7 +18,7 @@ import numpy as np
 from .. import datasets, risks, sets, theory
 from ..displays.base import new_figure, tidy
 from ..displays.plot import GREY, styles
-from ..solver.loop import minimize
+from ..minimize import minimize
 from ._report import Chapter, Claim, Part, Table, against
 from ._work import Plan
 

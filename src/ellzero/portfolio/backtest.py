@@ -15,7 +15,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from .._core.interruption import whole_call
 from .._core.validation import check_count, check_nonnegative, check_number
 from .mandate import percent
-from .prices import Data, _day, need_pandas, read_returns
+from .market import Returns, need_pandas, read_returns, told_day
 
 _PERIODS = {"week": "W", "month": "M", "quarter": "Q", "year": "Y"}
 
@@ -181,7 +181,7 @@ class Backtest:
         days, year = self.returns.index, f"annualised with {self.periods_per_year:g} days"
         lines = {
             "asked": self.asked,
-            "days": f"{len(days)}, {_day(days[0])} to {_day(days[-1])}, after {len(self.weights)} fits",
+            "days": f"{len(days)}, {told_day(days[0])} to {told_day(days[-1])}, after {len(self.weights)} fits",
             "names": f"{(self.weights != 0).sum(axis=1).mean():.1f} held on average",
             "tracking error": f"{percent(self.tracking_error)} ({year})",
             "difference": f"{self.tracking_difference:+.2%} a year against the index",
@@ -201,7 +201,7 @@ def _fitted(estimator: Any, X: Any, y: Any, options: dict[str, Any]) -> Any:
         return estimator.fit(X, y, **options)
 
 
-def rebalancing_days(data: Data, window: int, every: int | str) -> list[int]:
+def rebalancing_days(data: Returns, window: int, every: int | str) -> list[int]:
     """The rows at whose close the portfolio is traded; a return must follow the last."""
     last = len(data.returns) - 2
     if window > last + 1:

@@ -30,7 +30,7 @@ def lead(tracker: IndexTracker, told: Told) -> str:
 
 def mandate(tracker: IndexTracker) -> dict[str, str]:
     """What was asked of a portfolio, in the words of an `IndexTracker`."""
-    asked = tracker._mandate
+    asked = tracker.mandate_
 
     def told(values: Any, none: str = "free") -> str:
         several = np.unique(np.asarray(values, dtype=float))

@@ -114,7 +114,7 @@ class SwapSearch:
     def improve(self, point: Point) -> Point:
         """The point after all exchanges that helped; never a worse one."""
         best = point
-        if not point.visits:  # not refitted by the step that led here
+        if not point.refitted:
             start = np.union1d(np.flatnonzero(to_host(point.w)), self.keep).astype(np.intp)
             best = min(point, self._refit(start, point), key=lambda p: p.value)
         model = self.model or self.risk.curvature(best)
