@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..solver.result import Status
 from .inputs import certify_option, data_options, k_option, method_options, output_options, question_options
 from .outputs import answer_of, settle, show_result, show_weights, weights_of, write_weights
 from .question import Question, intercept_of, prove, solve, write_page
@@ -44,7 +45,7 @@ def fit(
     start = time.perf_counter()
     result = solve(screen, question, question.k(k), method, seed, max_iter=max_iter, time_limit=time_limit)
     seconds = time.perf_counter() - start
-    if certify is not None:
+    if certify is not None and result.status is not Status.INTERRUPTED:
         prove(screen, question.risk, result, certify or None, None)
     weights = weights_of(result.x, question.names, question.labels)
     intercept = intercept_of(question, result)

@@ -13,7 +13,7 @@ from ..solver.result import Result
 from .inputs import LEVELS, data_options, method_options, output_options, question_options
 from .outputs import answer_of, show_weights, weights_of, write_weights
 from .question import Question, intercept_of, solve, write_page
-from .screen import Exit, Screen, command, options
+from .screen import Exit, Refusal, Screen, command, options
 
 _RULES = ("validation", "validation-1se", "ebic", "bic", "gic", "aic")
 _EXAMPLES = """
@@ -130,7 +130,11 @@ def _walk(screen: Screen, question: Question, risk: Any, levels: list[int], meth
             done.append(result.k)
             update(len(done), f"k = {result.k}, objective {result.fun:.6g}")
 
-        return question.request.path(risk, levels, method, callback=step, **options)
+        try:
+            return question.request.path(risk, levels, method, callback=step, **options)
+        except KeyboardInterrupt:
+            told = f"interrupted after {len(done)} answers for {len(levels)} k; no k was chosen and nothing is written"
+            raise Refusal(told, Exit.INTERRUPTED) from None
 
 
 def _rows(found: Path, rule: str) -> list[dict[str, Any]]:
