@@ -13,16 +13,14 @@ from ..solver.methods import Method
 from ..solver.result import Result
 from .inputs import data_options, k_option, output_options, question_options, seed_option
 from .outputs import (
-    answer_of,
     certificate_of,
     check_weights,
     read_weights,
     show_certificate,
     show_result,
-    weights_of,
     write_weights,
 )
-from .question import Question, intercept_of, prove, solve, write_page
+from .question import Question, prove, solve, write_page
 from .screen import Exit, Screen, command, options
 
 _EXAMPLES = """
@@ -77,23 +75,15 @@ def certify(
         result, given = _read(weights, question, level)
     seconds = time.perf_counter() - start
     certificate = prove(screen, question.risk, result, time_limit, target_gap)
-    found = weights_of(result.x, question.names, question.labels)
-    intercept = intercept_of(question, result)
-    screen.reply(
-        question=question.describe(),
-        answer=answer_of(result),
-        certificate=certificate_of(certificate),
-        intercept=intercept,
-        weights=found,
-        seconds=time.perf_counter() - start,
-    )
-    best = np.ravel(intercept)
+    proof, took = certificate_of(certificate), time.perf_counter() - start
+    screen.reply(**question.answered(result), certificate=proof, seconds=took)
+    best = np.ravel(screen.answer["intercept"])
     if given and (len(given) != best.size or not np.allclose(given, best, rtol=1e-6, atol=1e-9)):
         told = ", ".join(f"{b:.6g}" for b in best)
         screen.say(f"the intercept of this question is {told}, not that of {weights}")
     show_result(screen, result, seconds if weights is None else None)
     show_certificate(screen, certificate)
-    write_weights(screen, out, found, question.intercept_rows(result.x))
+    write_weights(screen, out, screen.answer["weights"], question.intercept_rows(result.x))
     write_page(screen, report, result, question, seed)
     if not certificate.relative_gap <= (1.1e-6 if target_gap is None else target_gap):
         screen.code = Exit.STOPPED

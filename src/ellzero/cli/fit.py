@@ -9,8 +9,8 @@ import numpy as np
 
 from ..solver.result import Status
 from .inputs import certify_option, data_options, k_option, method_options, output_options, question_options
-from .outputs import answer_of, settle, show_result, show_weights, weights_of, write_weights
-from .question import Question, intercept_of, prove, solve, write_page
+from .outputs import settle, show_result, show_weights, write_weights
+from .question import Question, prove, solve, write_page
 from .screen import Screen, command
 
 _EXAMPLES = """
@@ -47,17 +47,9 @@ def fit(
     seconds = time.perf_counter() - start
     if certify is not None and result.status is not Status.INTERRUPTED:
         prove(screen, question.risk, result, certify or None, None)
-    weights = weights_of(result.x, question.names, question.labels)
-    intercept = intercept_of(question, result)
-    screen.reply(
-        question=question.describe(),
-        answer=answer_of(result),
-        intercept=intercept,
-        weights=weights,
-        seed=seed,
-        seconds=seconds,
-    )
-    told = {"intercept": np.array2string(np.asarray(intercept), precision=6)} if question.intercept else {}
+    screen.reply(**question.answered(result), seed=seed, seconds=seconds)
+    weights, intercept = screen.answer["weights"], np.asarray(screen.answer["intercept"])
+    told = {"intercept": np.array2string(intercept, precision=6)} if question.intercept else {}
     show_result(screen, result, seconds, **told)
     show_weights(screen, weights)
     write_weights(screen, out, weights, question.intercept_rows(result.x))

@@ -11,8 +11,8 @@ import numpy as np
 from ..solver.path import Path
 from ..solver.result import Result
 from .inputs import LEVELS, data_options, method_options, output_options, question_options
-from .outputs import answer_of, show_weights, weights_of, write_weights
-from .question import Question, intercept_of, solve, write_page
+from .outputs import show_weights, write_weights
+from .question import Question, solve, write_page
 from .screen import Exit, Refusal, Screen, command, options
 
 _RULES = ("validation", "validation-1se", "ebic", "bic", "gic", "aic")
@@ -73,19 +73,9 @@ def path(
         result = solve(screen, question, chosen.k, method, seed, x0=chosen.x, **limits)
     seconds = time.perf_counter() - start
     rows = _rows(found, rule)
-    weights = weights_of(result.x, question.names, question.labels)
-    screen.reply(
-        question=question.describe(),
-        path=rows,
-        rule=rule,
-        path_fitted_on=used,
-        answer_fitted_on="all rows",
-        answer=answer_of(result),
-        intercept=intercept_of(question, result),
-        weights=weights,
-        seed=seed,
-        seconds=seconds,
-    )
+    how = {"path": rows, "rule": rule, "path_fitted_on": used, "answer_fitted_on": "all rows"}
+    screen.reply(**question.answered(result), **how, seed=seed, seconds=seconds)
+    weights = screen.answer["weights"]
     _show(screen, rows, chosen.k)
     screen.say(f"k = {chosen.k} by {rule}, {seconds:.1f} s: {found.message}", "bold")
     if held_out is not None:
@@ -94,8 +84,8 @@ def path(
     show_weights(screen, weights)
     write_weights(screen, out, weights, question.intercept_rows(result.x))
     title = f"{question.data.path}: k = {chosen.k}, chosen by {rule}"
-    how = {"k chosen by": f"{rule}, on a path fitted on {used}", "weights fitted on": f"all {n} rows"}
-    write_page(screen, report, result, question, seed, over_k=found, title=title, asked=how)
+    choice = {"k chosen by": f"{rule}, on a path fitted on {used}", "weights fitted on": f"all {n} rows"}
+    write_page(screen, report, result, question, seed, over_k=found, title=title, asked=choice)
     if not (found.success and result.success):
         screen.code = Exit.STOPPED
 

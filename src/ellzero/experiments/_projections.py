@@ -91,21 +91,10 @@ def compare(key: str, seed: int) -> Compared:
         far, near = np.linalg.norm(z - one), np.linalg.norm(z - other)
         farther = max(farther, float(far / near - 1) if near > 0 else 0.0)
     return Compared(
-        case,
-        title,
-        k,
-        len(seen),
-        sum(same[: len(seen)]),
-        len(drawn),
-        sum(same[len(seen) :]),
-        farther,
-        1e6 * spent[0] / len(same),
-        1e6 * spent[1] / len(same),
-        two_step.fun,
-        euclidean.fun,
-        minimize(risk, k, gamma).fun,
-        (two_step.history.fun, euclidean.history.fun),
-    )
+        case, title, k, len(seen), sum(same[: len(seen)]), len(drawn), sum(same[len(seen) :]), farther,
+        1e6 * spent[0] / len(same), 1e6 * spent[1] / len(same), two_step.fun, euclidean.fun,
+        minimize(risk, k, gamma).fun, (two_step.history.fun, euclidean.history.fun),
+    )  # fmt: skip
 
 
 def tasks(seed: int) -> dict[Any, Any]:
