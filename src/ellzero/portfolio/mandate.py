@@ -12,8 +12,8 @@ import numpy as np
 
 from .._core.validation import check_k, check_nonnegative
 from ..sets import Portfolio
-from ..sets._positions import Positions
 from ..sets.portfolio import read_budget
+from ..sets.positions import Positions
 from .market import by_asset, labels_of, some
 
 #: how the parameters of an `IndexTracker` are called in the reasons, unless somebody calls them otherwise

@@ -14,7 +14,7 @@ import numpy as np
 
 from .._core.arrays import to_host
 from .._core.blocks import Html, claim, facts, paragraph, table
-from ..displays import ConvergenceDisplay, PathDisplay, TrackingDisplay, WeightsDisplay, groups_and_caps
+from ..displays import ConvergenceDisplay, PathDisplay, TrackingDisplay, WeightsDisplay
 from ..displays.base import coordinate_names, new_figure
 from ..solver.path import Path
 from ..solver.result import Result
@@ -230,7 +230,7 @@ SECTIONS = {
 
 def _grouped(result: Result, told: Told) -> tuple[Sequence[Any] | None, Any]:
     """The group of every coordinate, as told or those of Γ, and the caps of Γ."""
-    groups, caps = groups_and_caps(result.constraint, to_host(result.x).size)
+    groups, caps = result.constraint.groups_and_caps(to_host(result.x).size)
     return groups if told.groups is None else told.groups, caps
 
 

@@ -14,8 +14,7 @@ import numpy as np
 
 from .._core.arrays import to_host
 from ..risks.base import Point, Risk
-from ..sets import ConstraintSet, EmptySlice, GroupWise, L1Ball, Simplex, SubSimplex
-from ..sets._signs import admissible_signs
+from ..sets import ConstraintSet, EmptySlice
 from .refit import Units, refit
 
 __all__ = ["SwapSearch", "Units", "refit"]
@@ -217,8 +216,8 @@ class SwapSearch:
         Where the formula is the truth, the best newcomer of each place, if it gains more than `least`; elsewhere its
         best few, and also those that seem a little too dear.
         """
-        shift, price = self._prices(w, c, S)
-        c = c - shift
+        shift, price = self.gamma.shadow_prices(w, c)
+        c, price = c - shift, np.broadcast_to(price, w.shape)
         outside = np.ones(w.size, dtype=bool)
         outside[S] = False
         rivals, doubt, q = (_RIVALS, _DOUBT, diagonal) if self.thorough and not exact else (1, 0.0, diagonal)
@@ -288,25 +287,4 @@ class SwapSearch:
     @cached_property
     def signs(self) -> tuple[np.ndarray, np.ndarray]:
         """Where entries may be negative, and where positive."""
-        return admissible_signs(self.gamma, self.risk.n_features)
-
-    def _prices(self, w: np.ndarray, c: np.ndarray, S: np.ndarray) -> tuple[Any, Any]:
-        """What the sum of a budget and a unit of a cap are worth: their multipliers, read off the kept entries."""
-        if (known := self.gamma.shadow_prices(w, c)) is not None:
-            return known
-        if isinstance(self.gamma, GroupWise) and not self.gamma.redefined:
-            group, sets = self.gamma.group_of(np.arange(w.size)), self.gamma.sets
-        else:
-            group, sets = np.zeros(w.size, dtype=int), [self.gamma]
-        active = S[w[S] != 0]
-        level, count, total = (np.zeros(len(sets) + 1) for _ in range(3))
-        np.maximum.at(level, group[active], np.abs(c[active]))
-        np.add.at(count, group[active], 1.0)
-        np.add.at(total, group[active], c[active])
-        capped, exact = (
-            np.array([isinstance(s, kind) and not s.redefined for s in sets] + [False])
-            for kind in ((L1Ball, SubSimplex), Simplex)
-        )
-        # an exact budget has a multiplier of either sign, a cap a positive one
-        shift, price = np.where(exact, total / np.maximum(count, 1.0), 0.0), np.where(capped, level, 0.0)
-        return shift[group], price[group]
+        return self.gamma.signs(self.risk.n_features)

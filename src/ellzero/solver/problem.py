@@ -13,7 +13,6 @@ from ..risks.base import Risk
 from ..risks.intercept import ExplicitIntercept
 from ..risks.linear import LinearModel
 from ..sets import ConstraintSet, GroupWise
-from ..sets._rescale import natural_scales
 from ..sets.base import default_tolerance
 from .exchanges import Units
 from .result import Result
@@ -43,7 +42,7 @@ class Problem:
         Those in which Γ is plain, if it has such; otherwise those of the data's columns, unless these are not wanted.
         None: as they are.
         """
-        units = natural_scales(self.gamma, self.risk.n_features)
+        units = self.gamma.natural_scales(self.risk.n_features)
         if units is None and standardize is not False:
             units = self._column_scales()
         if units is None or (units == 1).all():

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from .._core.arrays import Array, index_like, like, norm, scatter, to_host
+from .._core.linear_systems import refined, solve
 from ..risks.base import Point, Risk
 from ..risks.curvature import LinearCurvature
 from ..risks.linear import LinearModel
 from ..sets import ConstraintSet
-from .small_quadratic import minimise_quadratic, refined, solve
 
 
 @dataclass(frozen=True)
@@ -132,9 +132,9 @@ def _least(
     if gamma.whole_space:
         return solve(G, b)
     if units is None:
-        return minimise_quadratic(G, b, gamma, support, values, deadline), True
+        return gamma.minimise_quadratic(G, b, support, values, deadline), True
     s = units.scales[support]
-    return s * minimise_quadratic(s[:, None] * G * s, s * b, units.gamma, support, values / s, deadline), True
+    return s * units.gamma.minimise_quadratic(s[:, None] * G * s, s * b, support, values / s, deadline), True
 
 
 def _from_outside(

@@ -13,7 +13,7 @@ import numpy as np
 from .._core.arrays import Array, finfo_eps, index_like, like, norm, scatter, to_host
 from .._core.stopping import Status, Stop
 from ..risks.base import Point, Risk
-from ..sets import ConstraintSet, Everywhere, NonNegative
+from ..sets import ConstraintSet
 from .projections import Projector, largest_entries
 from .refit import Units, refit
 from .result import Counts
@@ -159,8 +159,7 @@ class PursuitStep:
     def advance(self, point: Point, gradient: Array, project: Projector) -> Point:
         """The next point."""
         metric = 1.0 if self.units is None else like(self.units.scales**2, gradient)
-        plain = isinstance(self.gamma, (Everywhere, NonNegative)) and not self.gamma.redefined
-        model = point.risk.curvature(point) if plain else None
+        model = point.risk.curvature(point) if self.gamma.whole_space or self.gamma.orthant else None
         quadratic = model is not None and model.exact
         wide = quadratic and self.gamma.whole_space
         if math.isnan(self.size):  # where the curvature changes or budgets bind, longer steps find more
