@@ -8,7 +8,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -21,9 +21,6 @@ from ..risks.linear import LinearModel
 from ..sets import ConstraintSet, EmptySlice
 from .projections import restricted
 from .result import Result
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _RULES = ("aic", "bic", "ebic", "gic", "validation", "validation-1se")
 
@@ -133,12 +130,6 @@ class Path:
         if math.isnan(self.validation_se[best]):
             raise ValueError(f"{rule!r} needs losses of rows, {type(self.risk).__name__} has none; use 'validation'")
         return self.results[int(np.argmax(values <= values[best] + self.validation_se[best]))]
-
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """R(w(k)) against k and, where there is held-out data, its mean loss, with the best k marked."""
-        from ..displays import PathDisplay
-
-        return PathDisplay.from_result(self, ax=ax).ax_
 
     def __repr__(self) -> str:
         best = None if self.validation is None else self.select("validation")
