@@ -16,6 +16,7 @@ from ..risks.base import Risk
 from ..sets import ConstraintSet
 from ..solver.problem import verify
 from ..solver.result import Result, Status
+from ..sparsity import Sparsity
 from .branch_and_bound import Progress, Search
 from .certificate import Certificate, CertificateStatus, conclude, run
 from .root import Root
@@ -23,7 +24,7 @@ from .root import Root
 
 def solve_exactly(
     risk: Risk,
-    k: int,
+    k: int | Sparsity,
     constraint: ConstraintSet | None,
     *,
     time_limit: float | None,

@@ -55,7 +55,7 @@ class Root:
 
     def __init__(self, risk: Risk, result: Result, deadline: float) -> None:
         self.risk, self.result, self.deadline = risk, result, deadline
-        self.problem = make_problem(risk, result.k, result.constraint, result.keep)
+        self.problem = make_problem(risk, result.sparsity, result.constraint, result.keep)
         self.k, self.d = result.k, risk.n_features
         self.x = to_host(result.x).astype(float)
         self.index = np.arange(self.d)  # coordinates that are still in question
@@ -65,6 +65,9 @@ class Root:
         self.fixed_in = self.fixed_out = np.empty(0, dtype=np.intp)
         self.twins = np.empty(0, dtype=np.intp)  # coordinates with exact copies: none of these is in every answer
         self.larger = False  # whether Γ was replaced by a larger set
+        if not result.sparsity.plain:
+            self.refused = f"there is no certificate for this sparsity yet, {result.sparsity!r}"
+            return
         if isinstance(risk, BlackBox):
             self.refused = "a black box has no gradients, and without convexity no value bounds another"
             return

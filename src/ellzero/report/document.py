@@ -8,7 +8,7 @@ import os
 import platform
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
-from pathlib import Path as FilePath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +16,7 @@ import numpy as np
 from .._core.arrays import to_host
 from ..displays import ConvergenceDisplay, PathDisplay, TrackingDisplay, WeightsDisplay, groups_and_caps
 from ..displays._base import coordinate_names
-from ..solver.path import Path
+from ..solver.path import SparsePath
 from ..solver.result import Result
 from .blocks import Html, claim, code, facts, paragraph, table
 from .figures import figure
@@ -34,7 +34,7 @@ def write_report(
     title: str = "",
     feature_names: Sequence[str] | None = None,
     groups: Sequence[Any] | None = None,
-    over_k: PathDisplay | Path | None = None,
+    over_k: PathDisplay | SparsePath | None = None,
     tracking: TrackingDisplay | None = None,
     asked: Mapping[str, Any] | None = None,
     summary: Mapping[str, Any] | None = None,
@@ -42,12 +42,12 @@ def write_report(
     seed: Any = None,
     command: str = "",
     spread: Any = None,
-) -> FilePath:
+) -> Path:
     """Write one self-contained HTML file about a result, a path, a fitted estimator or a backtest.
 
     Parameters
     ----------
-    what : Result, Path, fitted estimator or Backtest
+    what : Result, SparsePath, fitted estimator or Backtest
         Whose answer is told. Of an estimator its `result_`, feature names and, where it has it, `path_` are used.
     path : path of the file to write
     title : str, optional
@@ -55,7 +55,7 @@ def write_report(
         Names of the coordinates; those the estimator has seen, or x0, x1, ... by default.
     groups : sequence of labels, optional
         A group for every coordinate; those of Γ by default.
-    over_k : Path or PathDisplay, optional
+    over_k : SparsePath or PathDisplay, optional
         Answers for other k, to be drawn beside the answer; of an estimator that chose k, its own path.
     tracking : TrackingDisplay, optional
         Portfolio and index.
@@ -88,7 +88,7 @@ def write_report(
     """
     if hasattr(what, "turnover") and hasattr(what, "asked"):  # a Backtest, without importing pandas
         return _walk(what, title, summary).section("Run it again", *_rerun(data, seed, command)).save(path)
-    if isinstance(what, Path):
+    if isinstance(what, SparsePath):
         over_k, result = what, what.results[-1] if what.validation is None else what.select("validation")
     elif isinstance(what, Result):
         result = what
@@ -96,7 +96,7 @@ def write_report(
         found = getattr(what, "result_", None)
         if not isinstance(found, Result):
             raise TypeError(
-                f"what must be a Result, a Path or a fitted estimator, got {type(what).__name__}; call fit first"
+                f"what must be a Result, a SparsePath or a fitted estimator, got {type(what).__name__}; call fit first"
             )
         result = found
         if feature_names is None:
@@ -175,7 +175,7 @@ def _asked(result: Result, size: int, what: Any, more: Mapping[str, Any] | None)
     }
     if hasattr(what, "max_sector_weight"):
         values = {**_mandate(what), "method": values["method"]}
-    elif not isinstance(what, (Result, Path)):
+    elif not isinstance(what, (Result, SparsePath)):
         values["estimator"] = repr(what)
     text = paragraph(
         "The smallest objective R(w) among all vectors w with at most k nonzeros that lie in Γ: both conditions hold "
@@ -324,7 +324,7 @@ def _convergence(result: Result) -> list[Html]:
     return [figure(ax, text, alt="objective against iteration"), cost]
 
 
-def _path(path: Path | PathDisplay, names: list[str], chosen: int) -> list[Html]:
+def _path(path: SparsePath | PathDisplay, names: list[str], chosen: int) -> list[Html]:
     display = path if isinstance(path, PathDisplay) else PathDisplay.from_result(path, ax=_axes(1.0))
     display.feature_names, display.chosen = names, chosen
     losses, weights = _axes(height=3.2), _axes(height=3.4)

@@ -11,7 +11,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from .._core.arrays import Array, best_entries, finfo_eps, is_array, like, namespace, norm, scatter, to_host
-from .._core.validation import check_indices, check_k, check_nonnegative, check_vector, require_finite
+from .._core.validation import check_indices, check_nonnegative, check_vector, require_finite
+from ..sparsity import Sparsity, as_sparsity
 from ._range import in_range, narrowed, project_in_range, towards_zero
 
 #: max <z, w> - μ/2 ||w||² and a w that attains it; (inf, None) where there is no bound
@@ -43,8 +44,8 @@ _DEFINING = ("project", "on", "_project_rows", "_parameters", "_bounds", "_posit
 #: what is told about a set, and believed
 _FACTS = (
     "closed_under_zeroing", "whole_space", "needs_entry", "forced", "accuracy", "why", "on", "rescaled", "violation",
-    "has_sparse_maximum", "sparse_maximum", "sparse_support", "quadratic_minimum", "shadow_prices", "forced_among",
-    "require_slice", "supporting",
+    "has_sparse_maximum", "knows_maximum", "sparse_maximum", "sparse_support", "quadratic_minimum", "shadow_prices",
+    "forced_among", "require_slice", "supporting",
 )  # fmt: skip
 
 
@@ -150,7 +151,11 @@ class ConstraintSet(ABC):
         """Whether `sparse_maximum` is known at this μ; told without computing anything."""
         return type(self).sparse_maximum is not ConstraintSet.sparse_maximum
 
-    def sparse_maximum(self, z: Array, k: int, mu: float, keep: Any = None) -> SparseMaximum | None:
+    def knows_maximum(self, sparsity: Sparsity, mu: float = 1.0) -> bool:
+        """Whether `sparse_maximum` is known for this sparsity at this μ; for another than an int's, a set says so."""
+        return sparsity.plain and self.has_sparse_maximum(mu)
+
+    def sparse_maximum(self, z: Array, k: int | Sparsity, mu: float, keep: Any = None) -> SparseMaximum | None:
         """max <z, w> - μ/2 ||w||² over ||w||_0 <= k, w in Γ, and where it is attained; None if that is not known.
 
         For μ > 0 the maximiser is the Euclidean projection of z/μ onto the sparse members of Γ, for μ = 0 it is
@@ -160,7 +165,7 @@ class ConstraintSet(ABC):
         Parameters
         ----------
         z : array of shape (d,)
-        k : int
+        k : int or sparsity
         mu : float
             At least 0.
         keep : indices or mask, optional
@@ -201,13 +206,13 @@ class ConstraintSet(ABC):
         if self.n_features not in (None, d):
             raise ValueError(f"the constraint {self!r} is made for {self.n_features} coordinates, {of} has {d}")
 
-    def _demands(self, z: Array, k: int, mu: float, keep: Any) -> tuple[int, float, np.ndarray]:
+    def _demands(self, z: Array, k: int | Sparsity, mu: float, keep: Any) -> tuple[int, float, np.ndarray]:
         """The arguments of `sparse_maximum`, checked, with the forced coordinates among those to keep."""
         d = require_finite(z).shape[0]
         self.require_features(d, "z")
-        k, mu, kept = check_k(k, d), check_nonnegative(mu, "mu"), check_indices(keep, d, "keep")
-        if kept.size > k:
-            raise ValueError(f"keep names {kept.size} coordinates, more than k={k}; they count in k, so raise k")
+        sparsity, mu, kept = as_sparsity(k).within(d), check_nonnegative(mu, "mu"), check_indices(keep, d, "keep")
+        sparsity.require_keep(kept)
+        k = sparsity.k
         forced = self.forced_among(d)
         kept = np.union1d(kept, forced) if forced.size else kept
         if kept.size > k or (self.needs_entry and k == 0):
@@ -343,8 +348,8 @@ class RowSet(ConstraintSet):
 
     project.__doc__ = ConstraintSet.project.__doc__
 
-    def sparse_maximum(self, z: Array, k: int, mu: float, keep: Any = None) -> SparseMaximum | None:
-        if not self.has_sparse_maximum(mu):
+    def sparse_maximum(self, z: Array, k: int | Sparsity, mu: float, keep: Any = None) -> SparseMaximum | None:
+        if not self.knows_maximum(as_sparsity(k), mu):
             return None
         k, mu, kept = self._demands(z, k, mu, keep)
         if k == 0:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
@@ -35,8 +34,7 @@ def exchange(run: Run, iterate: Callable[[Run], Any] | None) -> None:
     answer of the damped problem is followed as the damping goes; with `iterate` None, for runs that were told to stop
     or where to start, it is not.
     """
-    problem = run.problem
-    search = SwapSearch(run.risk, problem.gamma, problem.k, problem.kept, run.units, run.deadline)
+    search = SwapSearch(run.problem, run.units, run.deadline)
     if _few_supports(run):
         run.best, run.cut = search.best_of_all(run.best), search.cut
         return
@@ -55,9 +53,9 @@ def exchange(run: Run, iterate: Callable[[Run], Any] | None) -> None:
 
 def _few_supports(run: Run) -> bool:
     """Whether all supports can be tried by refits."""
-    risk, k, kept = run.risk, run.problem.k, run.problem.kept.size
-    count = math.comb(risk.n_features - kept, k - kept)
-    few = 1 < count <= _FEW and count * k * risk.n_terms <= _LITTLE
+    risk, sparsity = run.risk, run.problem.sparsity
+    count = sparsity.n_supports(risk.n_features, run.problem.kept)
+    few = 1 < count <= _FEW and count * sparsity.k * risk.n_terms <= _LITTLE
     return few and risk.convex and risk.curvature(run.best) is not None
 
 
@@ -88,7 +86,7 @@ def _from_damped(run: Run, search: SwapSearch, iterate: Callable[[Run], Any]) ->
         rung.limit = run.limit - run.seconds
         with rung:
             iterate(rung)
-            climb = SwapSearch(rung.risk, damped.gamma, damped.k, damped.kept, rung.units, search.deadline, False)
+            climb = SwapSearch(damped, rung.units, search.deadline, False)
             x = climb.improve(rung.best).w
         for count in ("n_gradients", "n_values", "n_thresholds", "n_monitor"):
             setattr(run.counts, count, getattr(run.counts, count) + getattr(rung.counts, count))

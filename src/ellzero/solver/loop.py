@@ -13,12 +13,13 @@ import numpy as np
 
 from .._core.arrays import norm
 from .._core.interruption import inside_a_larger_call
-from .._core.validation import check_count, check_k, check_nonnegative, check_number, check_positive
+from .._core.validation import check_count, check_nonnegative, check_number, check_positive
 from ..certificates.target import Proof
 from ..risks.base import Risk
 from ..risks.blackbox import BlackBoxError
 from ..risks.evaluation import BudgetSpent, OutOfTime
 from ..sets import ConstraintSet, Everywhere
+from ..sparsity import Sparsity, as_sparsity
 from .ending import exchange
 from .methods import Method, preset
 from .problem import make_problem, verify
@@ -31,7 +32,7 @@ from .steps import Settled
 
 def minimize(
     risk: Risk,
-    k: int,
+    k: int | Sparsity,
     constraint: ConstraintSet | None = None,
     method: str | Method = "auto",
     *,
@@ -55,8 +56,9 @@ def minimize(
     ----------
     risk : Risk
         What is minimised, for example ``ez.risks.LeastSquares(X, y)``.
-    k : int
-        How many nonzeros are allowed; more than there are features means all of them, with a warning.
+    k : int or sparsity
+        How many nonzeros are allowed; more than there are features means all of them, with a warning. Or what else is
+        counted: a `ellzero.sparsity.Sparsity`.
     constraint : ConstraintSet, optional
         Γ; None means the whole space.
     method : str or Method
@@ -102,7 +104,7 @@ def minimize(
     Returns
     -------
     Result
-        Its x has at most k nonzeros and lies in Γ: both are verified before it is returned.
+        Its x is sparse and lies in Γ: both are verified before it is returned.
 
     Notes
     -----
@@ -261,14 +263,14 @@ def _begin(run: Run) -> Status | None:
     return None
 
 
-def _level(k: Any, risk: Risk) -> int:
-    """k, at most the number of features."""
-    level = check_k(k, risk.n_features)
-    if k > level:
-        warnings.warn(
-            f"k={k} is greater than n_features={risk.n_features}: all features are allowed", UserWarning, stacklevel=3
-        )
-    return level
+def _level(k: Any, risk: Risk) -> Sparsity:
+    """What k means, and at most what there is."""
+    asked = as_sparsity(k)
+    sparsity = asked.within(risk.n_features)
+    if asked.k > sparsity.k:
+        there = f"n_features={risk.n_features}" if asked.plain else f"the number of {asked.counted}, {sparsity.k}"
+        warnings.warn(f"k={asked.k} is greater than {there}: all features are allowed", UserWarning, stacklevel=3)
+    return sparsity
 
 
 def _method(method: Any, constraint: ConstraintSet | None) -> Method:

@@ -12,6 +12,7 @@ from .._core.directions import stream
 from .._core.validation import check_count, check_nonnegative, check_positive
 from ..risks.base import Point, Risk
 from ..risks.blackbox import BlackBox
+from ..sparsity import Sparsity
 from ..theory.parameters import Prescription, prescribe, zoht_step
 from .oracles import FullGradient, MiniBatch, Oracle, VarianceReduced, ZerothOrder, estimate_variance
 from .projections import PROJECTIONS
@@ -76,7 +77,7 @@ class Method:
                 "finish='two-step'"
             )
 
-    def resolve(self, risk: Risk, k: int, counts: Counts, entropy: Sequence[int]) -> Method:
+    def resolve(self, risk: Risk, sparsity: Sparsity, counts: Counts, entropy: Sequence[int]) -> Method:
         """The method with every parameter a number, for one run."""
         return self
 
@@ -96,7 +97,7 @@ class Auto(Method):
     and each answer the start of the next; the better of the two ends is returned. Not so if the run was given an x0,
     or stopped by a limit.
 
-    A risk that is not known to be convex gets adaptive steps alone.
+    A risk that is not known to be convex gets adaptive steps alone, and so does a sparsity that is not of coordinates.
 
     A BlackBox knows neither L nor ν, so everything is chosen by counted function values. Each iteration estimates
     a gradient from q directions, starting with q = max(10, 2k); the step is searched around the last one that
@@ -107,15 +108,17 @@ class Auto(Method):
     name: str = "auto"
     mu: float = 1e-6
 
-    def resolve(self, risk: Risk, k: int, counts: Counts, entropy: Sequence[int]) -> Method:
+    def resolve(self, risk: Risk, sparsity: Sparsity, counts: Counts, entropy: Sequence[int]) -> Method:
         """The method for this risk."""
-        if not isinstance(risk, BlackBox) and not risk.convex:
+        if not isinstance(risk, BlackBox) and not (risk.convex and sparsity.of_coordinates):
             return Method(step="adaptive", projection=self.projection, name="auto (adaptive)")
         if not isinstance(risk, BlackBox):
             return Method(
                 step="pursuit", projection=self.projection, finish="swap", name="auto", n_starts=self.n_starts
             )  # fmt: skip
-        oracle = ZerothOrder(n_directions=GrowWhenStuck(max(10, 2 * k), max(1000, 4 * risk.n_features)), mu=self.mu)
+        oracle = ZerothOrder(
+            n_directions=GrowWhenStuck(max(10, 2 * sparsity.k), max(1000, 4 * risk.n_features)), mu=self.mu
+        )
         return Method(oracle=oracle, step="search", projection=self.projection, name="auto (zeroth-order)")
 
 
@@ -159,7 +162,7 @@ class Prescribed(Method):
     gradient_norm: float | None = None
     q: int | None = None
 
-    def resolve(self, risk: Risk, k: int, counts: Counts, entropy: Sequence[int]) -> Method:
+    def resolve(self, risk: Risk, sparsity: Sparsity, counts: Counts, entropy: Sequence[int]) -> Method:
         """The method with the theorem's numbers for this risk."""
         if self.theorem.startswith("IHT") and self.epsilon is None:
             return self._with(step="1/L" if self.L is None else 1 / check_positive(self.L, "L"))
@@ -168,9 +171,9 @@ class Prescribed(Method):
             n_samples = min(risk.n_terms, 1000)
             B = estimate_variance(risk, n_samples=n_samples, rng=stream(entropy, 2**32)).value
             counts.n_gradients += risk.n_terms + n_samples
-        p = self._prescription(risk, k, B)
+        p = self._prescription(risk, sparsity.k, B)
         if self.name == "ZOHT":
-            return self._with(**self._zoht(p, risk.n_features, k))
+            return self._with(**self._zoht(p, risk.n_features, sparsity.k))
         known = p.oracle != "directions" or self.epsilon is None or self.radius is None  # else see `started`
         return self._with(step=p.step, oracle=self._oracle(p), n_iter=self._n_iter(p) if known else None)
 

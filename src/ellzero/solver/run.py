@@ -17,13 +17,13 @@ from ..risks.base import Point
 from ..risks.blackbox import BlackBox, BlackBoxError, Session
 from ..risks.evaluation import BudgetSpent
 from ..risks.linear import LinearModel
-from ..sets import ConstraintSet, EmptySlice
+from ..sets import EmptySlice
 from .checkpoint import Journal, journal_of, load, save
 from .exchanges import Units, refit
 from .methods import Method
 from .oracles import Gradients, MiniBatch, VarianceReduced, ZerothOrder
 from .problem import Problem
-from .projections import NotFinite, Projector, projector
+from .projections import NotFinite, Projector, first_that_fits, projector
 from .result import Counts, History, Result, Status
 from .state import pack, unpack
 from .steps import Step, bind_step
@@ -46,7 +46,7 @@ class Run:
         self.lifted = self.problem is not problem
         self.risk, self.every, self.entropy = self.problem.risk, every, list(entropy)
         self.counts, self.history = Counts(max_queries=max_queries), History()
-        self.method = method.resolve(self.risk, self.problem.k, self.counts, self.entropy)
+        self.method = method.resolve(self.risk, self.problem.sparsity, self.counts, self.entropy)
         self.queries = isinstance(problem.risk, BlackBox) or isinstance(self.method.oracle, ZerothOrder)
         if isinstance(problem.risk, BlackBox) and (
             self.method.step in ("adaptive", "pursuit") or self.method.finish == "swap"
@@ -58,7 +58,7 @@ class Run:
         self._check_budget()
         self.kind = self.method.projection
         if self.kind == "auto":
-            self.kind = _first_that_fits(self.problem.gamma)
+            self.kind = first_that_fits(self.problem.gamma, self.problem.sparsity)
         self.plain = self._projector(self.kind)
         self.residual = self.plain  # in the user's units, whatever the method compares entries in
         self.units = self.problem.natural_units() if self.method.step == "pursuit" else None
@@ -69,7 +69,7 @@ class Run:
         if self.kind == "two-step" and not self.problem.gamma.whole_space:
             threshold = self._projector("sparse")
         self.step: Step = bind_step(
-            self.method.step, self.risk, self.counts, self.problem.gamma, threshold, self.units, lambda: self.deadline
+            self.method.step, self.risk, self.counts, self.problem, threshold, self.units, lambda: self.deadline
         )
         self.oracle: Gradients = self.method.oracle.bind(self.risk, self.counts, self.entropy)
         self.point = self.best = self.risk.at(*self._start(x0))
@@ -109,13 +109,13 @@ class Run:
 
     def _projector(self, kind: str) -> Projector:
         problem = self.problem
-        return projector(kind, problem.gamma, problem.k, self.risk.n_features, problem.kept)
+        return projector(kind, problem.gamma, problem.sparsity, self.risk.n_features, problem.kept)
 
     def _projector_in(self, units: Units) -> Projector:
         """The projection in other units."""
         if self.method.projection == "auto":
-            self.kind = _first_that_fits(units.gamma)
-        inner = projector(self.kind, units.gamma, self.problem.k, self.risk.n_features, self.problem.kept)
+            self.kind = first_that_fits(units.gamma, self.problem.sparsity)
+        inner = projector(self.kind, units.gamma, self.problem.sparsity, self.risk.n_features, self.problem.kept)
         scales = like(units.scales, self.risk.zero)
 
         def project(v: Array) -> tuple[Array, Array | None]:
@@ -142,7 +142,7 @@ class Run:
         if norm(self._lower(w) - x0) > max(1e-9, 16 * finfo_eps(x0)) * norm(x0):
             gamma, nonzeros = self.asked.gamma, int(np.count_nonzero(to_host(x0)))
             warnings.warn(
-                f"x0 is infeasible ({nonzeros} nonzeros, k={self.asked.k}; violation of {gamma!r}: "
+                f"x0 is infeasible ({nonzeros} nonzeros, {self.asked.sparsity.words}; violation of {gamma!r}: "
                 f"{gamma.violation(x0):.2g}) and was projected before the start",
                 UserWarning,
                 stacklevel=4,
@@ -168,9 +168,9 @@ class Run:
 
     def _refitted(self, start: Point) -> Point:
         """The start with the best values on its support: the first step may not leave it for less."""
-        support = np.union1d(np.flatnonzero(to_host(start.w)), self.problem.kept).astype(np.intp)
+        support, sparsity = self.problem.support_of(start.w), self.problem.sparsity
         point = refit(self.risk, self.problem.gamma, support, start.w, self.units)
-        point.visits = int(support.size == self.problem.k)  # with free places the first step has to look around
+        point.visits = int(sparsity.size(support) == sparsity.k)  # with free places the first step has to look around
         return min(start, point, key=self.counts.base_value)
 
     def _lift(self, x: Array) -> Array:
@@ -294,7 +294,7 @@ class Run:
         counts, gamma = self.counts, self.asked.gamma
         return Result(
             x=x,
-            k=self.asked.k,
+            sparsity=self.asked.sparsity,
             constraint=gamma,
             support=np.flatnonzero(to_host(x)),
             fun=self._value(point, x, final),
@@ -396,10 +396,3 @@ class Run:
             return False
         self._on_disk = self.nit
         return True
-
-
-def _first_that_fits(gamma: ConstraintSet) -> str:
-    """The exact projection onto the sparse members of Γ where it is known, else the next best."""
-    if gamma.has_sparse_maximum():
-        return "euclidean"
-    return "two-step" if gamma.preserves_support else "restricted"
