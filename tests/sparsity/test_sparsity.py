@@ -126,8 +126,13 @@ class TestWholeGroups:
         used = set(groups[res.support].tolist())
         exchanged = [used - {out} | {into} for out in used for into in set(groups.tolist()) - used]
         assert res.fun <= best(X, y, [np.flatnonzero(np.isin(groups, list(u))) for u in exchanged]) * (1 + 1e-9)
-        res = ez.minimize(risk, WholeGroups(3, groups), method=ez.preset("auto", n_starts=8), rng=0)
-        assert res.fun == pytest.approx(best(X, y, unions(groups, 3)), rel=1e-9)
+
+    def test_further_starts_give_up_whole_groups(self):
+        X, y = data(5, d=36)
+        risk, sparsity = ez.risks.LeastSquares(X, y), WholeGroups(6, groups_of(36))
+        res = ez.minimize(risk, sparsity, method=ez.preset("auto", n_starts=8), rng=0)
+        assert res.fun == pytest.approx(best(X, y, unions(sparsity.atoms, 6)), rel=1e-9)
+        assert res.fun < ez.minimize(risk, sparsity).fun
 
     @pytest.mark.parametrize("gamma", [S.L2Ball(2.0), S.NonNegative(), None])
     def test_the_papers_method(self, gamma):
