@@ -29,7 +29,11 @@ class LinearCurvature:
         How many numbers a set of columns may hold: no more than X itself.
     spent : int
         Products with X so far.
+    piece : LinearCurvature, optional
+        ½∇²R itself, where this one lies above it.
     """
+
+    piece: LinearCurvature | None = None
 
     def __init__(self, model: LinearModel, weights: np.ndarray | float, exact: bool) -> None:
         self.model, self.exact, self.spent = model, exact, 0

@@ -76,6 +76,12 @@ class DampedCurvature:
         self.model, self.damping, self.exact = model, damping, model.exact
 
     @property
+    def piece(self) -> DampedCurvature | None:
+        """½∇²R with the damping, where the model of R lies above it."""
+        piece = getattr(self.model, "piece", None)
+        return None if piece is None else DampedCurvature(piece, self.damping)
+
+    @property
     def spent(self) -> int:
         """Products with the data so far."""
         return int(self.model.spent)

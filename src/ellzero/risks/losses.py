@@ -156,7 +156,9 @@ class Huber(LinearModel):
         residual = to_host(self._xp.abs(point.state - self.y)).astype(float)
         weights = np.minimum(1.0, self.delta / np.maximum(residual, 1e-300))
         share = self.share if isinstance(self.share, float) else to_host(self.share)
-        return LinearCurvature(self, share * weights, exact=False)
+        majoriser = LinearCurvature(self, share * weights, exact=False)
+        majoriser.piece = LinearCurvature(self, share * (residual <= self.delta), exact=False)
+        return majoriser
 
     def _intercept_bracket(self, z: Array) -> tuple[float, float, float]:
         residual = self.y - z

@@ -102,15 +102,20 @@ def _best(piece: Piece, start: np.ndarray | None, deadline: float) -> Point:
             # a step too far, where exp overflows, say; and gradient steps alone take long to come back from afar
             if not math.isfinite(here.value) or origin.value < here.value:
                 here = origin
+            if not math.isfinite(here.value):
+                here = _from_outside(piece, here, deadline)
         return _accelerated(piece, here, deadline) if model is None else _newton(piece, here, deadline)
 
 
 def _newton(piece: Piece, here: Point, deadline: float) -> Point:
-    bold, part = 1.0, piece.risk
-    for _ in range(300):  # Newton needs few, the majoriser of a robust loss more
-        model = part.curvature(here)
-        values = to_host(here.w).astype(float)
-        G = model.block(np.arange(values.size)) / bold
+    bold, caution, part = 1.0, 0.1, piece.risk
+    for _ in range(300):  # a few, where all goes well
+        model, values = part.curvature(here), to_host(here.w).astype(float)
+        every = np.arange(values.size)
+        G = model.block(every) / bold
+        if (local := getattr(model, "piece", None)) is not None:
+            # a majoriser crawls where a loss has kinks; its Hessian alone may be singular, and far from R
+            G = caution * G + (1 - caution) * local.block(every)
         # where one step is enough it starts from the origin: the same answer to the last digit, whatever the start
         base = part.at(part.zero) if model.exact else here
         b = G @ to_host(base.w).astype(float) - 0.5 * to_host(base.gradient)
@@ -125,15 +130,36 @@ def _newton(piece: Piece, here: Point, deadline: float) -> Point:
             return _polished(model, part.at(like(target, here.w)))
         there = _along(part, here, target - values)
         if there is here:
+            if local is not None and caution < 1.0:
+                caution = 1.0
+                continue
             downhill = float(to_host(here.gradient) @ (target - values)) <= 0
             return here if downhill else _accelerated(piece, here, deadline)
         # far up an exponential Newton's steps are all of one length, and so are those towards data that are separated
-        bold = 4.0 * bold if there.value < 0.5 * here.value else 1.0
-        gained = here.value - there.value
+        bold = 4.0 * bold if there.value < 0.5 * here.value and local is None else 1.0
+        gained, move = here.value - there.value, target - values
+        promised = -float(to_host(here.gradient) @ move + move @ G @ move)
+        caution = max(0.1 * caution, 1e-4) if gained > 0.5 * promised else min(4.0 * caution, 1.0)
         here = there
         if gained <= 1e-13 * abs(here.value) or time.perf_counter() > deadline:
             break
     return here
+
+
+def _from_outside(piece: Piece, here: Point, deadline: float) -> Point:
+    """Where R overflows at all members that are known, the best one for the quadratic that touches it at the origin.
+
+    R is harmless there, although Γ may not hold it; what that quadratic avoids is what exp makes endless.
+    """
+    origin = piece.risk.at(piece.risk.zero)
+    model = piece.risk.curvature(origin)
+    if model is None or not math.isfinite(origin.value):
+        return here
+    values = to_host(here.w).astype(float)
+    G, b = model.block(np.arange(values.size)), -0.5 * to_host(origin.gradient).astype(float)
+    if not (np.isfinite(G).all() and np.isfinite(b).all()):
+        return here
+    return piece.risk.at(like(piece.minimise(G, b, values, deadline)[0], here.w))
 
 
 def _along(part: Risk, here: Point, move: np.ndarray) -> Point:
@@ -166,6 +192,8 @@ def _accelerated(piece: Piece, here: Point, deadline: float) -> Point:
     """Projected gradient steps with a step size that adapts, for risks whose curvature is not known."""
     part = piece.risk
     L = norm(here.gradient) / (norm(here.w) or 1.0) or 1.0  # a first step as long as w
+    if not math.isfinite(L):  # no slope to follow
+        return here
     y, t = here, 1.0
     for _ in range(1000):
         if time.perf_counter() > deadline:
@@ -175,7 +203,7 @@ def _accelerated(piece: Piece, here: Point, deadline: float) -> Point:
             there = part.at(piece.project(y.w - y.gradient / L))
             move = there.w - y.w
             allowed = y.value + float(y.gradient @ move) + 0.5 * L * float(move @ move)
-            if there.value <= allowed + 1e-12 * abs(y.value) or L > 1e100 or time.perf_counter() > deadline:
+            if there.value <= allowed + 1e-12 * abs(y.value) or not L <= 1e100 or time.perf_counter() > deadline:
                 break
             L *= 2.0
         if not there.value <= here.value - 1e-14 * abs(here.value):
