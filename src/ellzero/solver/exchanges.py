@@ -257,11 +257,8 @@ class SwapSearch:
         outside = np.ones(w.size, dtype=bool)
         outside[S] = False
         worth = np.where(outside, self._worth(c, price), 0.0)
-        if not S.size:
-            none = np.empty(0)
-            return _Books(c, price, worth, outside, diagonal, diagonal, S, none, None, np.empty((0, 0)), none, none)
-        C = model.columns(S) if model.affords(S.size) else None
-        H = _inverse(model.block(S) if C is None else C[S])
+        C = model.columns(S) if S.size and model.affords(S.size) else None
+        H = _inverse(model.block(S) if C is None else C[S]) if S.size else np.empty((0, 0))
         h = np.maximum(np.diagonal(H), 1e-300)
         loss = w[S] ** 2 / h
         loss[np.isin(S, self.problem.kept)] = np.inf
