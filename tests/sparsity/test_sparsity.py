@@ -4,7 +4,9 @@ import itertools
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize as scipy_minimize
 from scipy.optimize import nnls
+from scipy.special import logsumexp
 
 import ellzero as ez
 from ellzero import sets as S
@@ -172,6 +174,32 @@ class TestWholeGroups:
         with pytest.raises(ValueError, match="keep names 3 coordinates of 3 groups, more than at most 2 groups allows"):
             ez.minimize(risk, WholeGroups(2, groups), keep=[0, 4, 10])
 
+    def test_rows_are_features_whatever_the_class(self):
+        rng = np.random.default_rng(0)
+        X, p = rng.standard_normal((80, 7)), 7
+        y = np.argmax(X[:, [1, 4, 4]] * [1.0, 1.0, -1.0] + rng.gumbel(size=(80, 3)), axis=1)
+        res = ez.minimize(ez.risks.Multinomial(X, y, ridge=0.1), WholeGroups(2, np.tile(np.arange(p), 3)))
+
+        def loss(features):
+            def value(flat):
+                scores = X[:, features] @ flat.reshape(3, 2).T
+                return np.mean(logsumexp(scores, axis=1) - scores[np.arange(80), y]) + 0.05 * flat @ flat
+
+            return scipy_minimize(value, np.zeros(6), tol=1e-12).fun
+
+        assert res.fun == pytest.approx(min(map(loss, map(list, itertools.combinations(range(p), 2)))), rel=1e-6)
+        assert np.unique(res.support % p).size == 2
+
+    def test_a_run_is_resumed_with_the_same_sparsity_alone(self, tmp_path):
+        X, y = data(0)
+        risk, sparsity, file = ez.risks.LeastSquares(X, y), WholeGroups(2, groups_of(24)), tmp_path / "run.npz"
+        run = {"method": "IHT-2SP", "tol": 0.0}
+        ez.minimize(risk, sparsity, max_iter=5, checkpoint=file, **run)
+        resumed = ez.minimize(risk, sparsity, max_iter=9, resume=file, **run)
+        assert resumed.fun == ez.minimize(risk, sparsity, max_iter=9, **run).fun
+        with pytest.raises(ValueError, match="sparsity"):
+            ez.minimize(risk, 2, max_iter=9, resume=file, **run)
+
     def test_words(self):
         X, y = data(0)
         risk, sparsity = ez.risks.LeastSquares(X, y), WholeGroups(2, groups_of(24))
@@ -195,6 +223,8 @@ class TestWholeGroups:
         with pytest.raises(ValueError, match="no certificate for this sparsity yet, WholeGroups"):
             ez.minimize(risk, sparsity, method="exact")
         assert "no certificate for this sparsity yet" in repr(ez.certify(risk, res))
+        stopped = ez.minimize(risk, sparsity, method="IHT-2SP", target_gap=0.1)
+        assert "no certificate for this sparsity yet" in repr(stopped.certificate)
         lifted = ez.risks.LeastSquares(X, y, fit_intercept=True)
         with pytest.raises(ValueError, match="carry the intercept as a further coordinate, for which WholeGroups"):
             ez.minimize(lifted, sparsity, method="StoIHT", max_iter=3, rng=0)

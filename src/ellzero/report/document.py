@@ -215,7 +215,7 @@ def _answer(result: Result, summary: Mapping[str, Any] | None) -> list[Html]:
     values: dict[str, Any] = {
         **(summary or {}),
         "objective R(w)": f"{result.fun:.8g}",
-        "nonzeros": f"{result.support.size} of at most {result.k}",
+        "nonzeros": result.sparsity.describe(result.x),
         "violation of Γ": violation,
         "iterations": result.nit,
     }
