@@ -6,11 +6,12 @@ from importlib import import_module
 from typing import Any
 
 from . import risks, sets, sparsity
+from .minimize import minimize, minimize_path
 from .solver import schedules
-from .solver.loop import minimize
+from .solver.finishes import Exchanges, LastProjection
 from .solver.methods import Method, preset
 from .solver.oracles import FullGradient, MiniBatch, VarianceReduced, ZerothOrder, estimate_variance
-from .solver.path import SparsePath, minimize_path
+from .solver.path import SparsePath
 from .solver.projections import euclidean_projection, hard_threshold, restricted_projection, two_step_projection
 from .solver.result import History, Result, Status
 
@@ -18,9 +19,11 @@ __version__ = "0.1.0.dev0"
 __all__ = [
     "Certificate",
     "ConvergenceDisplay",
+    "Exchanges",
     "FullGradient",
     "History",
     "IndexTracker",
+    "LastProjection",
     "Method",
     "MiniBatch",
     "PathDisplay",

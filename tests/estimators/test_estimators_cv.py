@@ -39,7 +39,7 @@ def test_scores_are_those_of_single_fits(problem, monkeypatch):
 
     But for the damped starts, which only cold starts have.
     """
-    monkeypatch.setattr("ellzero.solver.ending._from_damped", lambda *_: None)
+    monkeypatch.setattr("ellzero.solver.finishes.from_damped", lambda *_: None)
     X, y = problem.X, problem.y
     folds = KFold(4)
     model = ez.SparseRegressorCV(ks=[1, 3, 4, 6], ridge=[0.0, 0.5], cv=folds).fit(X, y)

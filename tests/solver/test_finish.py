@@ -279,7 +279,7 @@ class TestSwaps:
                 yield ez.minimize(risk, 8, rng=0)
 
         hard, easy = list(answers(60, 0.95, 2.0)), list(answers(1000, 0.0, 2.0))
-        monkeypatch.setattr("ellzero.solver.ending._from_damped", lambda *_: None)
+        monkeypatch.setattr("ellzero.solver.finishes.from_damped", lambda *_: None)
         hard_before, easy_before = list(answers(60, 0.95, 2.0)), list(answers(1000, 0.0, 2.0))
         assert all(new.fun <= old.fun for new, old in zip(hard, hard_before, strict=True))
         assert sum(new.fun < 0.999 * old.fun for new, old in zip(hard, hard_before, strict=True)) >= 3
@@ -291,7 +291,7 @@ class TestSwaps:
         problem = ez.datasets.make_regression(60, 80, 8, correlation=0.95, snr=2.0, rng=3)
         risk = ez.risks.LeastSquares(problem.X, problem.y)
         asked = []
-        monkeypatch.setattr("ellzero.solver.ending._from_damped", lambda *_: asked.append(1))
+        monkeypatch.setattr("ellzero.solver.finishes.from_damped", lambda *_: asked.append(1))
         ez.minimize(risk, 8)
         assert asked == [1]
 

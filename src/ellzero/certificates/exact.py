@@ -11,40 +11,32 @@ import numpy as np
 
 from .._core.arrays import to_host
 from .._core.interruption import inside_a_larger_call
-from .._core.validation import check_nonnegative, check_positive
-from ..risks.base import Risk
-from ..sets import ConstraintSet
-from ..solver.problem import verify
+from ..solver.loop import solve
+from ..solver.methods import preset
+from ..solver.problem import Problem, verify
 from ..solver.result import Result, Status
-from ..sparsity import Sparsity
 from .branch_and_bound import Progress, Search
 from .certificate import Certificate, CertificateStatus, conclude, run
 from .root import Root
 
 
 def solve_exactly(
-    risk: Risk,
-    k: int | Sparsity,
-    constraint: ConstraintSet | None,
+    problem: Problem,
     *,
-    time_limit: float | None,
+    time_limit: float,
     target_gap: float | None,
     callback: Any,
     verbose: int,
     **options: Any,
 ) -> Result:
-    """min R(w) subject to ||w||_0 <= k, w in Γ, with a proof; see `ellzero.minimize`."""
-    from ..solver.loop import minimize
-
+    """min R(w) subject to ||w||_0 <= k, w in Γ, with a proof; see `ellzero.minimize`, which checks its arguments."""
     started = time.perf_counter()
-    limit = math.inf if time_limit is None else check_positive(time_limit, "time_limit")
-    target = None if target_gap is None else check_nonnegative(target_gap, "target_gap")
-    result = minimize(risk, k, constraint, time_limit=time_limit, **options)
+    result = solve(problem, preset("auto"), time_limit=time_limit, **options)
     if result.status is Status.INTERRUPTED:
         return replace(result, method="exact")
     try:
-        root = Root(risk, result, started + limit)
-        search = None if root.refused else root.search(target)
+        root = Root(problem.risk, result, started + time_limit)
+        search = None if root.refused else root.search(target_gap)
     except KeyboardInterrupt:  # nothing is proved yet, but the answer is there
         if inside_a_larger_call():
             raise

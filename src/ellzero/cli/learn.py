@@ -11,9 +11,8 @@ import numpy as np
 
 from .. import __version__
 from .._core.interruption import whole_call
-from ..solver.loop import minimize
+from ..minimize import minimize, minimize_path
 from ..solver.methods import Method
-from ..solver.path import minimize_path
 from ..solver.result import Result
 from .inputs import Levels, Sparsity, data_options, method_options, output_options, question_options, writable
 from .outputs import (

@@ -16,9 +16,9 @@ import numpy as np
 
 from .._core.interruption import whole_call
 from ..datasets import Market, make_market
+from ..minimize import minimize
 from ..risks import LeastSquares
 from ..sets import GroupWise, L1Ball
-from ..solver.loop import minimize
 from ..solver.result import Result
 from .inputs import check_names, writable
 from .outputs import answer_of, weights_of

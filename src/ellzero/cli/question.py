@@ -8,10 +8,10 @@ import numpy as np
 
 from ..displays._base import coordinate_names
 from ..estimators.reading import read_k, read_ks, read_loss, read_question
+from ..minimize import minimize
 from ..risks import LeastSquares, Logistic, Multinomial
 from ..risks.linear import LinearModel
 from ..sets import ConstraintSet
-from ..solver.loop import minimize
 from ..solver.result import Result
 from .inputs import Data, constraint_of, read_data, read_groups
 from .outputs import INTERCEPT

@@ -13,10 +13,10 @@ from scipy.sparse import diags_array
 from .._core.arrays import like, to_host
 from .._core.interruption import whole_call
 from ..design.reading import as_design
+from ..minimize import minimize_path
 from ..risks.base import Constant, Rescaled, Risk
 from ..risks.linear import LinearModel
-from ..solver.methods import Auto, Method, preset
-from ..solver.path import minimize_path
+from ..solver.methods import Method, preset
 from ..solver.problem import verify
 from ..solver.result import Result
 from .reading import Question
@@ -31,7 +31,7 @@ def answers(
     units of the columns by itself, where Γ has none of its own; others are run on u ↦ R(s∘u) over {u : s∘u in Γ}.
     """
     chosen = preset(method) if isinstance(method, str) and method != "exact" else method
-    by_itself = chosen == "exact" or isinstance(chosen, Auto) or getattr(chosen, "step", None) == "pursuit"
+    by_itself = not isinstance(chosen, Method) or chosen.own_units
     scales = None if by_itself or not standardize else risk.column_scales()
     options["keep"] = question.keep
     if by_itself and not standardize:
@@ -56,7 +56,7 @@ def is_stochastic(method: str | Method) -> bool:
     if method == "exact":
         return False
     chosen = preset(method) if isinstance(method, str) else method
-    return not chosen.oracle.exact or getattr(chosen, "theorem", "").startswith(("HSG", "HZO"))
+    return chosen.stochastic
 
 
 def _no_scales() -> None:

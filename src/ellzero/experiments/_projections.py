@@ -15,7 +15,7 @@ import numpy as np
 
 from .. import datasets, risks, sets
 from ..displays.plot import styles
-from ..solver.loop import minimize
+from ..minimize import minimize
 from ..solver.methods import preset
 from ..solver.projections import euclidean_projection, two_step_projection
 from ._figures import GREY, new_figure, tidy

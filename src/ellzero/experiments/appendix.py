@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import datasets, risks
 from ..displays.plot import styles
-from ..solver.loop import minimize
+from ..minimize import minimize
 from ..solver.methods import preset
 from . import _projections
 from ._figures import GREY, new_figure, tidy

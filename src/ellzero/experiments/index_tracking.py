@@ -22,7 +22,7 @@ from .. import risks, sets
 from ..certificates import certify
 from ..datasets.market import Market, make_market
 from ..datasets.readers import PathLike, read_prices
-from ..solver.loop import minimize
+from ..minimize import minimize
 from ._report import Chapter
 from ._track_report import finish
 from ._work import Plan

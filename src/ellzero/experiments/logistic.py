@@ -19,7 +19,7 @@ from .. import risks, sets
 from .._core.directions import Directions
 from ..certificates import certify
 from ..datasets.dna import Classification, load_dna
-from ..solver.loop import minimize
+from ..minimize import minimize
 from ..solver.methods import preset
 from ..theory.parameters import prescribe, zoht_step
 from ._logistic_report import finish

@@ -16,7 +16,7 @@ import numpy as np
 
 from .. import datasets, risks, sets, theory
 from ..displays.plot import styles
-from ..solver.loop import minimize
+from ..minimize import minimize
 from ._figures import GREY, new_figure, tidy
 from ._report import Chapter, Claim, Part, Table, against
 from ._work import Plan

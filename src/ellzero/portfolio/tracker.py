@@ -11,10 +11,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._core.interruption import whole_call
 from .._core.validation import check_count, check_nonnegative, check_positive
+from ..minimize import minimize
 from ..risks import Huber, LeastSquares
 from ..risks.linear import LinearModel
 from ..sets import EmptySlice
-from ..solver.loop import minimize
 from ..solver.methods import preset
 from .mandate import InfeasibleMandate, Mandate, percent
 from .prices import Data, need_pandas, read_returns

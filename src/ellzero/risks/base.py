@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,7 +14,7 @@ import numpy as np
 
 from .._core.arrays import Array, index_like, like, namespace, scatter, to_host
 from .._core.directions import Directions
-from .._core.validation import as_numbers, check_indices, check_vector
+from .._core.validation import NotFinite, as_numbers, check_indices, check_vector
 
 if TYPE_CHECKING:
     from .accuracy import Measured
@@ -50,7 +52,9 @@ class Point:
         Where w may be nonzero; lets the forward product touch those columns alone. None if w is dense.
     """
 
-    __slots__ = ("_gradient", "_state", "_value", "booked", "risk", "support", "valued_at", "visits", "w")
+    __slots__ = (
+        "_gradient", "_state", "_value", "booked", "estimated", "refitted", "risk", "support", "valued_at", "w"
+    )  # fmt: skip
 
     def __init__(self, risk: Risk, w: Array, support: Array | None = None) -> None:
         self.risk = risk
@@ -60,7 +64,8 @@ class Point:
         self._value: float | None = None
         self.booked: str | None = None  # whose account the value is on: "monitor" or "method"
         self.valued_at = 0  # in which iteration the value was asked for
-        self.visits = 0  # how many gradients were estimated here
+        self.estimated = False  # whether a gradient was estimated here from function values
+        self.refitted = False  # whether the values are the best on their support
         self._gradient: Array | None = None
 
     @property
@@ -93,6 +98,31 @@ class Point:
 _UNSEEN = object()
 
 
+class Session:
+    """The evaluations of one run, where they need no supervision."""
+
+    #: what went wrong and was dealt with
+    failures: Sequence[Any] = ()
+    #: no query goes out after this reading of `time.perf_counter`
+    deadline: float = math.inf
+    #: whether queries settle the answer, after the last iteration
+    ending: bool = False
+
+    def facts(self) -> dict[str, Any]:
+        """What a resumed run needs, for JSON."""
+        return {}
+
+    def restore(self, facts: dict[str, Any]) -> None:
+        """Go on where a checkpoint was written."""
+
+    def retire(self) -> None:
+        """Book what earlier sittings have asked and this one has no use for, because it goes another way."""
+
+    def evaluate(self, points: Sequence[np.ndarray] | np.ndarray, essential: bool) -> np.ndarray:
+        """R at each of the points."""
+        raise NotImplementedError("values that need no supervision are those of points: risk.at(w).value")
+
+
 class Risk(ABC):
     """R(w) = (1/n) Σ_i R_i(w): the function that is minimised.
 
@@ -110,10 +140,14 @@ class Risk(ABC):
     convex: bool = False
     #: a number that R never goes below; 0 for losses
     lower_bound: float = -math.inf
+    #: whether R can tell its gradients, and not only its values
+    has_gradient: bool = True
     #: how often the function behind R is called for one value
     calls_per_value: int = 1
     #: whether the noise in R(w) is another in every iteration, so that values of two iterations do not compare
     noise_changes: bool = False
+    #: (m, r): the m best iterates are evaluated r times more at the end
+    recheck: tuple[int, int] = (0, 0)
 
     @abstractmethod
     def _forward(self, w: Array, support: Array | None) -> Any: ...
@@ -134,6 +168,17 @@ class Risk(ABC):
         """R(w + μu_i) for each of the directions u_i."""
         points = directions.points(to_host(point.w), mu)
         return np.array([self.at(like(w, point.w)).value for w in points])
+
+    def failure(self, message: str) -> Exception:
+        """The error for values that are none."""
+        return NotFinite(message)
+
+    def session(self, counts: Any, journal: Any = None) -> AbstractContextManager[Session]:
+        """What supervises the evaluations of one run."""
+        return nullcontext(Session())
+
+    def forget(self) -> None:  # noqa: B027 - most have nothing to forget
+        """Let go of what a run has gathered."""
 
     def at(self, w: Array, support: Array | None = None) -> Point:
         """The risk at w; see `Point`."""

@@ -161,6 +161,10 @@ class LinearModel(Risk):
 
     # The intercept.
 
+    def forget(self) -> None:
+        """Let go of what a run has gathered."""
+        self.design.forget()
+
     def intercept(self, w: Array) -> Any:
         """The b that is best for w; 0 without an intercept."""
         if not self.fit_intercept:

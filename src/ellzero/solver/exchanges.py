@@ -153,7 +153,7 @@ class SwapSearch:
     def improve(self, point: Point) -> Point:
         """The point after all exchanges that helped; never a worse one."""
         risk, sparsity, best = self.problem.risk, self.problem.sparsity, point
-        if not point.visits:  # not refitted by the step that led here
+        if not point.refitted:
             best = min(point, self._refit(self.problem.support_of(point.w), point), key=lambda p: p.value)
         model = self.model or risk.curvature(best)
         if model is None or not risk.convex:

@@ -11,9 +11,10 @@ from .._core.arrays import norm
 from .._core.directions import stream
 from .._core.validation import check_count, check_nonnegative, check_positive
 from ..risks.base import Point, Risk
-from ..risks.blackbox import BlackBox
 from ..sparsity import Sparsity
-from ..theory.parameters import Prescription, prescribe, zoht_step
+from ..theory.parameters import THEOREMS, Prescription, prescribe, zoht_step
+from ..theory.parameters import Oracle as Kind
+from .finishes import Exchanges, as_finish
 from .oracles import FullGradient, MiniBatch, Oracle, VarianceReduced, ZerothOrder, estimate_variance
 from .projections import PROJECTIONS
 from .result import Counts
@@ -37,33 +38,27 @@ class Method:
         P. "auto" is "euclidean" where the exact projection onto the sparse members of Γ is known, otherwise
         "two-step" where Γ preserves supports, otherwise "restricted"; "sparse" is H_k alone and "convex" Π_Γ alone,
         for baselines that repair the other constraint at the end.
-    finish : {None, "swap", "two-step", "restricted"}
-        A refit and an exchange of coordinates as long as that helps, or a last projection of the best point.
+    finish : Finish, "swap", "two-step" or "restricted", optional
+        What is done to the best point: `Exchanges` of coordinates ("swap"), or a `LastProjection` of this kind.
     name : str
     constrained : bool
         Whether the method takes a Γ at all.
     n_iter : int, optional
         How many iterations the method prescribes; ``max_iter`` may end it earlier.
-    n_starts : int
-        With finish="swap": how often the exchanges are begun, each time but the first from the best point with a
-        random third of its support given up.
     """
 
     oracle: Oracle = field(default_factory=FullGradient)
     step: float | str = "1/L"
     projection: str = "auto"
-    finish: str | None = None
+    finish: Any = None
     name: str = "custom"
     constrained: bool = True
     n_iter: int | None = None
-    n_starts: int = 1
 
     def __post_init__(self) -> None:
         if self.projection not in ("auto", *PROJECTIONS):
             raise ValueError(f"projection must be auto or one of {', '.join(PROJECTIONS)}, got {self.projection!r}")
-        if self.finish not in (None, "swap", "two-step", "restricted"):
-            raise ValueError(f"finish must be None, 'swap', 'two-step' or 'restricted', got {self.finish!r}")
-        check_count(self.n_starts, "n_starts")
+        object.__setattr__(self, "finish", as_finish(self.finish))
         if isinstance(self.step, str):
             if self.step not in STEPS:
                 raise ValueError(f"step must be a positive number or one of {', '.join(STEPS)}, got {self.step!r}")
@@ -77,6 +72,21 @@ class Method:
                 "finish='two-step'"
             )
 
+    @property
+    def kind(self) -> Kind:
+        """What its gradients are made of."""
+        return self.oracle.kind
+
+    @property
+    def stochastic(self) -> bool:
+        """Whether its gradients are estimates, so that small changes mean nothing and nothing but limits ends it."""
+        return self.kind != "full"
+
+    @property
+    def own_units(self) -> bool:
+        """Whether it compares entries in the units of the problem by itself, whatever those of w are."""
+        return self.step == "pursuit"
+
     def resolve(self, risk: Risk, sparsity: Sparsity, counts: Counts, entropy: Sequence[int]) -> Method:
         """The method with every parameter a number, for one run."""
         return self
@@ -88,7 +98,7 @@ class Method:
 
 @dataclass(frozen=True, kw_only=True)
 class Auto(Method):
-    """The default: pursuit steps from the exact gradient, then exchanges of coordinates; or what a black box allows.
+    """The default: pursuit steps from the exact gradient, then `Exchanges(n_starts)`; or what a black box allows.
 
     Small problems, with at most 130 supports, are settled by trying all of them.
 
@@ -106,16 +116,20 @@ class Auto(Method):
     """
 
     name: str = "auto"
+    n_starts: int = 1
     mu: float = 1e-6
+    own_units = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_count(self.n_starts, "n_starts")
 
     def resolve(self, risk: Risk, sparsity: Sparsity, counts: Counts, entropy: Sequence[int]) -> Method:
         """The method for this risk."""
-        if not isinstance(risk, BlackBox) and not (risk.convex and sparsity.of_coordinates):
+        if risk.has_gradient and not (risk.convex and sparsity.of_coordinates):
             return Method(step="adaptive", projection=self.projection, name="auto (adaptive)")
-        if not isinstance(risk, BlackBox):
-            return Method(
-                step="pursuit", projection=self.projection, finish="swap", name="auto", n_starts=self.n_starts
-            )  # fmt: skip
+        if risk.has_gradient:
+            return Method(step="pursuit", projection=self.projection, finish=Exchanges(self.n_starts), name="auto")
         oracle = ZerothOrder(
             n_directions=GrowWhenStuck(max(10, 2 * sparsity.k), max(1000, 4 * risk.n_features)), mu=self.mu
         )
@@ -162,12 +176,21 @@ class Prescribed(Method):
     gradient_norm: float | None = None
     q: int | None = None
 
+    @property
+    def kind(self) -> Kind:
+        """What the theorem's gradients are made of."""
+        return self.oracle.kind if self._theirs == "full" else self._theirs
+
+    @property
+    def _theirs(self) -> Kind:
+        return THEOREMS[self.theorem].oracle
+
     def resolve(self, risk: Risk, sparsity: Sparsity, counts: Counts, entropy: Sequence[int]) -> Method:
         """The method with the theorem's numbers for this risk."""
-        if self.theorem.startswith("IHT") and self.epsilon is None:
+        if self._theirs == "full" and self.epsilon is None:
             return self._with(step="1/L" if self.L is None else 1 / check_positive(self.L, "L"))
         B = self.B
-        if B is None and self.theorem.startswith("HSG"):
+        if B is None and self._theirs == "batch":
             n_samples = min(risk.n_terms, 1000)
             B = estimate_variance(risk, n_samples=n_samples, rng=stream(entropy, 2**32)).value
             counts.n_gradients += risk.n_terms + n_samples
@@ -179,12 +202,12 @@ class Prescribed(Method):
 
     def started(self, resolved: Method, start: Point, counts: Counts) -> Method:
         """With the theorem's T where that depends on the gradient: Δ + η‖∇R(w̄)‖²/(3κL), w̄ near the start."""
-        if self.name == "ZOHT" or not self.theorem.startswith("HZO") or self.epsilon is None or self.radius is None:
+        if self.name == "ZOHT" or self._theirs != "directions" or self.epsilon is None or self.radius is None:
             return resolved
         p = self._prescription(start.risk, k=None)
         G = self.gradient_norm
         if G is None:
-            if isinstance(start.risk, BlackBox):
+            if not start.risk.has_gradient:
                 raise ValueError(
                     f"the number of iterations of {self.theorem} depends on ‖∇R(w̄)‖, which a black box does not tell; "
                     "give gradient_norm=, or leave out epsilon and radius and use max_queries"

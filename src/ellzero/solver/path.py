@@ -20,8 +20,6 @@ from ..risks.base import Risk
 from ..risks.linear import LinearModel
 from ..sets import ConstraintSet, EmptySlice
 from ..sparsity import Coordinates, Sparsity, as_sparsity
-from .loop import minimize
-from .methods import Method
 from .projections import restricted_projection
 from .result import Result
 
@@ -146,62 +144,24 @@ class SparsePath:
         return f"ellzero path: {self.message}\n" + "\n".join(rows)
 
 
-def minimize_path(
+def follow(
+    minimize: Callable[..., Result],
     risk: Risk,
     ks: int | Sparsity | Iterable[int | Sparsity],
-    constraint: ConstraintSet | None = None,
-    method: str | Method = "auto",
+    constraint: ConstraintSet | None,
+    method: Any,
     *,
-    warm_start: bool = True,
-    both_ways: bool = False,
-    validation: Risk | None = None,
-    x0: Any = None,
-    keep: Any = None,
-    time_limit: float | None = None,
-    callback: Callable[[Result], Any] | None = None,
-    verbose: int = 0,
+    warm_start: bool,
+    both_ways: bool,
+    validation: Risk | None,
+    x0: Any,
+    keep: Any,
+    time_limit: float | None,
+    callback: Callable[[Result], Any] | None,
+    verbose: int,
     **options: Any,
 ) -> SparsePath:
-    """min R(w) subject to ||w||_0 <= k, w in Γ, for every k of a list.
-
-    An answer is feasible for every larger k: the next run starts from it, and its result takes it over unless it
-    is better. So R never increases in k.
-
-    Parameters
-    ----------
-    risk, constraint, method, keep
-        As for `minimize`.
-    ks : int, sparsity or iterable of these
-        The k, in any order; an integer K means 1, ..., K (without those below the number of kept coordinates), and a
-        sparsity the same along its `with_k`.
-    warm_start : bool
-        False starts every run of the way up at x0.
-    both_ways : bool
-        Then goes down again, with a fresh start at the largest k: every k is tried from the answer for the next
-        larger one, thresholded and projected onto Γ, unless that has the support found already. Better answers,
-        for up to about twice the cost.
-    validation : Risk, optional
-        The same kind of risk on held-out rows, for ``path.select("validation")``.
-    x0 : array, optional
-        Where the first run starts; the origin by default.
-    time_limit : float, optional
-        Seconds for the whole path; k that were not reached are left out, the smallest never is.
-    callback : callable, optional
-        ``callback(result)`` after each run; raise StopIteration to stop. Ctrl-C stops, too: the path holds the answers
-        of the runs that were finished, and its message says so; with none yet, KeyboardInterrupt is raised.
-    verbose : int
-        0 is silent, 1 prints a line a run, and what is above 1 goes to `minimize`.
-    **options
-        Other keywords of `minimize`, for each run: ``max_iter, tol, max_queries, rng, monitor``.
-
-    Examples
-    --------
-    >>> import ellzero as ez
-    >>> problem = ez.datasets.make_regression(100, 50, 3)
-    >>> path = ez.minimize_path(ez.risks.LeastSquares(problem.X, problem.y), ks=6)
-    >>> path.ks.tolist(), path.select("ebic").k
-    ([1, 2, 3, 4, 5, 6], 3)
-    """
+    """w(k) = argmin R(w) over ||w||_0 <= k, w in Γ, for every k of a list; see `ellzero.minimize_path`."""
     if not isinstance(risk, Risk):
         raise TypeError(f"risk must be a risk such as ellzero.risks.LeastSquares(X, y), got {risk!r}")
     for name in {"checkpoint", "resume"} & options.keys():

@@ -34,8 +34,9 @@ class Problem:
         return self.sparsity.filled(np.union1d(np.flatnonzero(to_host(w)), self.kept).astype(np.intp))
 
     def with_explicit_intercept(self) -> Problem:
-        """The same problem with the intercept as last coordinates: free, always kept, not counted."""
-        assert isinstance(self.risk, LinearModel)
+        """The same problem with the intercept, if there is one, as last coordinates: free, always kept, not counted."""
+        if not (isinstance(self.risk, LinearModel) and self.risk.fit_intercept):
+            return self
         lifted = ExplicitIntercept(self.risk)
         d, b = self.risk.n_features, np.arange(self.risk.n_features, lifted.n_features)
         gamma = GroupWise({0: self.gamma}, {0: range(d)})

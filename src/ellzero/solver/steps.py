@@ -11,18 +11,17 @@ from typing import Any, Protocol
 import numpy as np
 
 from .._core.arrays import Array, finfo_eps, index_like, like, norm, scatter, to_host
+from .._core.stopping import Status, Stop
 from ..risks.base import Point, Risk
 from ..sets import Everywhere, NonNegative
-from .exchanges import Units, refit
 from .problem import Problem
 from .projections import Projector
+from .refit import Units, refit
 from .result import Counts
 
 STEPS = ("1/L", "adaptive", "pursuit", "search")
-
-
-class Settled(Exception):
-    """The method has no further step that helps."""
+#: those that take R(w) for what ∇R says it is
+NEED_GRADIENTS = ("adaptive", "pursuit")
 
 
 class Step(Protocol):
@@ -168,7 +167,7 @@ class PursuitStep:
         if math.isnan(self.size):  # where the curvature changes or budgets bind, longer steps find more
             self.size = (2.0 if quadratic else 4.0) / _first_curvature(point, gradient, project, metric)
         # values that were refitted are the best on their support, others may still be improved there
-        own = to_host(point.support) if point.visits and point.support is not None else None
+        own = to_host(point.support) if point.refitted and point.support is not None else None
         if wide and own is not None:
             w, support = project(self._among_twice_as_many(point, gradient, own))
             if not np.array_equal(to_host(support), own) and (trial := self._better(point, w, to_host(support))):
@@ -188,13 +187,13 @@ class PursuitStep:
             if size > self.size or time.perf_counter() > self.deadline():
                 break
             tried, size = chosen, 0.5 * size
-        raise Settled
+        raise Stop(Status.SETTLED)
 
     def _better(self, point: Point, w: Array, support: np.ndarray) -> Point | None:
         """The refitted point, if it is better."""
         trial = refit(point.risk, self.problem.gamma, support, w, self.units, self.deadline())
         value = self.counts.base_value(point)
-        trial.visits = 1
+        trial.refitted = True
         return trial if self.counts.base_value(trial) < value - 1e-12 * abs(value) else None
 
     def _among_twice_as_many(self, point: Point, gradient: Array, own: np.ndarray) -> Array:
