@@ -117,13 +117,12 @@ def minimize(
         raise TypeError(f"callback must be a function of the intermediate result (or None), got {callback!r}")
     target = None if target_gap is None else check_nonnegative(target_gap, "target_gap")
     chosen = None if method == "exact" else _method(method, constraint)
-    limits: dict[str, Any] = {
-        "max_iter": check_count(max_iter, "max_iter", low=0),
-        "tol": check_number(tol, "tol", low=0.0),
-        "time_limit": math.inf if time_limit is None else check_positive(time_limit, "time_limit"),
-    }
     problem = make_problem(risk, _level(k, risk), Everywhere() if constraint is None else constraint, keep)
-    asked = {"x0": x0, "callback": callback, "entropy": _entropy(rng), "verbose": verbose, **limits}
+    asked: dict[str, Any] = {
+        "x0": x0, "callback": callback, "entropy": _entropy(rng), "verbose": verbose,
+        "max_iter": check_count(max_iter, "max_iter", low=0), "tol": check_number(tol, "tol", low=0.0),
+        "time_limit": math.inf if time_limit is None else check_positive(time_limit, "time_limit"),
+    }  # fmt: skip
     if chosen is None:
         from .certificates.exact import solve_exactly
 
