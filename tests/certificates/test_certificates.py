@@ -20,7 +20,7 @@ from ellzero.certificates import root as root_module
 from ellzero.certificates._form import QuadraticForm, improve_split, is_positive, smallest_eigenvalue
 from ellzero.certificates.atoms import Atoms, simplex_minimum
 from ellzero.certificates.perspective import Perspective
-from ellzero.sets._slices import Polyhedron, enclosing, polyhedron, restrict
+from ellzero.sets.polyhedron import Polyhedron
 from ellzero.solver.exchanges import refit
 from ellzero.solver.problem import make_problem
 
@@ -352,7 +352,7 @@ def test_the_relaxation_is_the_perspective_one(name):
     cp = pytest.importorskip("cvxpy")
     rng = np.random.default_rng(2)
     X, y, k, d = rng.standard_normal((40, 10)), rng.standard_normal(40), 3, 10
-    gamma = polyhedron(make_sets(rng, d)[name] or S.Everywhere(), d)
+    gamma = (make_sets(rng, d)[name] or S.Everywhere()).polyhedron(d)
     if name == "linf":
         gamma = Polyhedron.box(-0.08, 0.08, d)
     if name == "l1":
@@ -384,15 +384,15 @@ def test_slices_and_larger_sets_hold_what_they_should(name):
         inside = gamma.project(rng.standard_normal(index.size), index)
         w = np.zeros(D)
         w[index] = inside
-        for larger in enclosing(gamma, D):
+        for larger in gamma.enclosing(D):
             assert larger.contains(w, 1e-9) and larger.has_sparse_maximum(1.0)
-        shape = polyhedron(gamma, D)
+        shape = gamma.polyhedron(D)
         if shape is not None:
             assert (shape.lower - 1e-12 <= w).all() and (w <= shape.upper + 1e-12).all()
             assert (shape.A @ np.abs(w) <= shape.h + 1e-9).all()
             assert np.allclose((shape.A @ w)[shape.equal], shape.h[shape.equal])
             assert (shape.A >= 0).all() and shape.positive[(shape.A[shape.equal] > 0).any(axis=0)].all()
-        part = restrict(gamma, index)
+        part = gamma.slice_on(index)
         if part is not None:
             assert part.contains(inside, 1e-9)
             v = rng.standard_normal(index.size)
@@ -404,9 +404,9 @@ def test_a_set_of_the_users_own_is_not_taken_for_its_parent():
         def project(self, v, support=None):
             return 0 * v
 
-    assert restrict(Mine(1.0), np.array([0])) is None
-    assert polyhedron(Mine(1.0), 3) is None
-    assert isinstance(enclosing(Mine(1.0), 3)[0], S.Everywhere)
+    assert Mine(1.0).slice_on(np.array([0])) is None
+    assert Mine(1.0).polyhedron(3) is None
+    assert Mine(1.0).enclosing(3) == []
 
 
 def test_users_sets_without_slices_are_searched_correctly():

@@ -12,11 +12,9 @@ import ellzero as ez
 from common import membership, support_preserving_sets
 from ellzero import sets as S
 from ellzero.risks.damped import Damped
-from ellzero.sets._slices import polyhedron
-from ellzero.solver.active_set import minimise_on_polyhedron
+from ellzero.sets._active_set import minimise_on_polyhedron
 from ellzero.solver.exchanges import SwapSearch, _contenders, refit
 from ellzero.solver.problem import Problem
-from ellzero.solver.small_quadratic import minimise_quadratic
 from ellzero.sparsity import Coordinates
 from ellzero.testing import check_risk
 
@@ -94,7 +92,7 @@ class TestRefit:
         A = rng.standard_normal((6, 4))
         G, b = A.T @ A + 0.01 * np.eye(4), rng.standard_normal(4)
         gamma = S.GroupWise(S.L1Ball(0.2), [0, 0, 1, 1])
-        u = minimise_quadratic(G, b, gamma, np.arange(4), np.zeros(4))
+        u = gamma.minimise_quadratic(G, b, np.arange(4), np.zeros(4))
         L = np.linalg.eigvalsh(G)[-1]
         assert np.abs(gamma.project(u - (G @ u - b) / L) - u).max() <= 1e-9
 
@@ -107,7 +105,7 @@ class TestRefit:
         Q = np.linalg.qr(rng.standard_normal((6, 6)))[0]
         G = Q @ np.diag(np.geomspace(1.0, 10.0**-log_condition, 6)) @ Q.T
         b = rng.standard_normal(6)
-        u = minimise_quadratic(G, b, gamma, np.arange(6), np.zeros(6))
+        u = gamma.minimise_quadratic(G, b, np.arange(6), np.zeros(6))
         assert gamma.violation(u) <= 1e-12
         slope = G @ u - b
         for _ in range(20):  # no member of Γ lies downhill
@@ -132,7 +130,7 @@ class TestRefit:
         assert len(steps) <= 30
 
     def test_every_start_ends_on_the_same_face(self):
-        shape, G, b = polyhedron(S.L1Ball(1.0), 2), np.eye(2), np.array([2.0, 1.5])
+        shape, G, b = S.L1Ball(1.0).polyhedron(2), np.eye(2), np.array([2.0, 1.5])
         for start in ([0.0, 0.0], [0.6, 0.4], [1.0, 0.0], [0.0, -1.0], [0.3, 0.3], [-0.5, -0.5]):
             for flip in ([1, 1], [1, -1], [-1, 1]):
                 u = minimise_on_polyhedron(G, b * flip, shape, np.array(start))
@@ -140,7 +138,7 @@ class TestRefit:
         np.testing.assert_allclose(minimise_on_polyhedron(G, 0.1 * b, shape, np.array([0.6, 0.4])), 0.1 * b)
         flat = np.zeros((2, 2))  # along a direction without curvature to the boundary, and no further
         np.testing.assert_allclose(minimise_on_polyhedron(flat, b, shape, np.zeros(2)), [1.0, 0.0], atol=1e-15)
-        assert minimise_on_polyhedron(flat, b, polyhedron(S.NonNegative(), 2), np.zeros(2)) is None
+        assert minimise_on_polyhedron(flat, b, S.NonNegative().polyhedron(2), np.zeros(2)) is None
 
 
 class TestSwaps:

@@ -8,7 +8,7 @@ from .._core.arrays import to_host
 from ..design.matrices import in_double
 from ..risks import Risk
 from ..risks.linear import LinearModel
-from ..sets import ConstraintSet, Everywhere, NonNegative
+from ..sets import ConstraintSet
 
 _LARGEST = 10**7  # entries that are looked at
 
@@ -25,7 +25,7 @@ def without_copies(
     """
     if not isinstance(risk, LinearModel) or risk.n_outputs > 1 or risk.ridge or not risk.design.explicit:
         return index, index[:0]
-    if type(gamma) not in (Everywhere, NonNegative) or risk.n_terms * index.size > _LARGEST:
+    if not (gamma.whole_space or gamma.orthant) or risk.n_terms * index.size > _LARGEST:
         return index, index[:0]
     X = to_host(in_double(risk.design.columns(index).dense()))
     largest = np.abs(X).max(axis=0)
@@ -36,7 +36,7 @@ def without_copies(
     scaled = np.ldexp(X, -exponent)
     exact = (np.ldexp(scaled, exponent) == X).all(axis=0)  # a power of two, unless something underflows
     X = np.where(exact, scaled, X)
-    if type(gamma) is Everywhere:
+    if gamma.whole_space:
         leading = X[(X != 0).argmax(axis=0), np.arange(index.size)]
         X = X * np.where(leading < 0, -1.0, 1.0)
     X += 0.0  # no negative zeros

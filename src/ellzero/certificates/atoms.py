@@ -17,7 +17,6 @@ import time
 import numpy as np
 
 from ..sets import ConstraintSet
-from ..sets._slices import restrict
 from ..theory.extents import largest_norm
 from ._form import EPS
 from ._parts import FormPart, SmoothPart
@@ -81,7 +80,7 @@ class Atoms:
         """Γ without the coordinates that are out, and the others; Γ itself where its slices are not known as sets."""
         if self._last is None or not np.array_equal(self._last[0], out):
             index = np.flatnonzero(~out)
-            gamma = self.gamma if index.size == out.size else restrict(self.gamma, index)
+            gamma = self.gamma if index.size == out.size else self.gamma.slice_on(index)
             self._last = out.copy(), self.gamma if gamma is None else gamma, index
         return self._last[1:]
 

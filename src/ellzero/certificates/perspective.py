@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from ..sets._slices import Polyhedron
+from ..sets.polyhedron import Polyhedron
 from ._form import EPS, QuadraticForm
 from ._ties import shares_of_ties
 

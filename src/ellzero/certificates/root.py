@@ -14,9 +14,9 @@ from .._core.arrays import finfo_eps, to_host
 from ..risks import BlackBox, Quadratic, Risk
 from ..risks.accuracy import EPS, Measured, PlainMeasure
 from ..risks.linear import LinearModel
-from ..sets import Box, ConstraintSet, EmptySlice, Everywhere, LinfBall, NonNegative
-from ..sets._slices import Polyhedron, enclosing, polyhedron
+from ..sets import ConstraintSet, EmptySlice, Everywhere
 from ..sets.base import MemberNotFound
+from ..sets.polyhedron import Polyhedron
 from ..solver.exchanges import refit
 from ..solver.problem import make_problem
 from ..solver.result import Result
@@ -99,7 +99,7 @@ class Root:
 
     def _choose(self) -> Relaxation | None:
         gamma, form = self.problem.gamma, self.form
-        shape = polyhedron(gamma, self.d)
+        shape = gamma.polyhedron(self.d)
         if form is not None and shape is not None:
             if candidates := _splits(form):
                 return self._perspective(form, shape, candidates)
@@ -108,7 +108,7 @@ class Root:
                 self.index, self.twins = stay, twins
                 return self._perspective(form.restrict(stay), shape.restrict(stay), candidates)
         part = self._part(form)
-        sets = [gamma] if gamma.has_sparse_maximum(part.mu) else enclosing(gamma, self.d)
+        sets = [gamma] if gamma.has_sparse_maximum(part.mu) else gamma.enclosing(self.d) or [Everywhere()]
         self.larger = sets != [gamma]
         return self._atoms(part, sets)
 
@@ -301,9 +301,9 @@ class Root:
         if self.result.fun < point.value and np.isin(np.flatnonzero(self.x), where).all():
             w = self.x.copy()
         here, across = self._measure(w, where, closely=True), 0.0
-        if here.shifts is not None and type(gamma) is Everywhere:
+        if here.shifts is not None and gamma.whole_space:
             across = 1.0
-        elif here.shifts is not None and type(gamma) is NonNegative:
+        elif here.shifts is not None and gamma.orthant:
             # members are shifted until one entry is 0; then the difference to an x of that kind has both signs, so that
             # its mean is at most its range, twice the largest entry of what is across
             across = 1 / (1 + 2 * math.sqrt(max(shift.size for shift in here.shifts)))
@@ -313,8 +313,7 @@ class Root:
         x, reach = w[where], largest_norm(gamma, max(self.k, 1), self.d)
         extent = math.inf if reach is None else reach + float(np.linalg.norm(x))
 
-        separable = type(gamma) in (Box, LinfBall, NonNegative)
-        part = Slice(lambda v: gamma.supporting(v, where), extent, across, separable)
+        part = Slice(lambda v: gamma.supporting(v, where), extent, across, gamma.separable)
         return bound_on_support(here, x, part, 0.1 * self.allowance(None, here.value), self.deadline)
 
     def _decide(self, search: Search, value: float) -> tuple[np.ndarray, np.ndarray]:

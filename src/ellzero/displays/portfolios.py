@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from .._core.arrays import to_host
-from ..sets import ConstraintSet, GroupWise, Intersection
 from ..solver.result import Result
 from . import plot as _plot
 from ._base import Display, fitted, name_of, names_seen
@@ -93,7 +92,7 @@ class WeightsDisplay(Display):
         results = result if isinstance(result, Mapping) else {result.method: result}
         first = next(iter(results.values()))
         if groups is None:
-            groups, found = groups_and_caps(first.constraint, to_host(first.x).size)
+            groups, found = first.constraint.groups_and_caps(to_host(first.x).size)
             cap = found if cap is None else cap
         weights = {name: to_host(res.x) for name, res in results.items()}
         return cls(weights=weights, groups=groups, cap=cap, feature_names=feature_names).plot(ax, **options)
@@ -114,7 +113,7 @@ class WeightsDisplay(Display):
         if groups is None:
             groups = getattr(estimator, "groups_", None)
         if groups is None and hasattr(estimator, "result_"):
-            groups, found = groups_and_caps(estimator.result_.constraint, weights.size)
+            groups, found = estimator.result_.constraint.groups_and_caps(weights.size)
             cap = found if cap is None else cap
         if cap is None:
             cap = getattr(estimator, "max_sector_weight", None)
@@ -248,20 +247,6 @@ class TrackingDisplay(Display):
         portfolios = {"portfolio": daily["portfolio"].to_numpy()}
         display = cls(index_returns=daily["index"].to_numpy(), portfolios=portfolios, dates=_dates(daily), test_from=0)
         return display.plot(ax, **options)
-
-
-def groups_and_caps(
-    constraint: ConstraintSet, n_features: int
-) -> tuple[list[Any] | None, float | dict[Any, float] | None]:
-    """The label of every coordinate and the cap of every group, as far as Γ has groups and they have caps."""
-    for part in constraint.sets if isinstance(constraint, Intersection) else (constraint,):
-        known: Any = part if isinstance(part, GroupWise) else getattr(part, "groups", None)  # a Portfolio has groups
-        if isinstance(known, GroupWise):
-            caps = [getattr(s, "radius", None) for s in known.sets] if known is part else part.caps  # type: ignore[attr-defined]
-            labels = [None if g < 0 else known.names[g] for g in known.group_of(np.arange(n_features)).tolist()]
-            pairs = zip(known.names, caps, strict=False)
-            return labels, {name: float(cap) for name, cap in pairs if cap is not None and np.isfinite(cap)} or None
-    return None, None
 
 
 def _dates(returns: Any) -> Any:

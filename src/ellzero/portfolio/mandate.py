@@ -12,8 +12,8 @@ import numpy as np
 
 from .._core.validation import check_k, check_nonnegative
 from ..sets import Portfolio
-from ..sets._positions import Positions
 from ..sets.portfolio import read_budget
+from ..sets.positions import Positions
 from .prices import _some, by_asset, labels_of
 
 

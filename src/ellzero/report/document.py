@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._core.arrays import to_host
-from ..displays import ConvergenceDisplay, PathDisplay, TrackingDisplay, WeightsDisplay, groups_and_caps
+from ..displays import ConvergenceDisplay, PathDisplay, TrackingDisplay, WeightsDisplay
 from ..displays._base import coordinate_names
 from ..solver.path import SparsePath
 from ..solver.result import Result
@@ -107,9 +107,9 @@ def write_report(
     x = to_host(result.x)
     caps: Any = None
     if groups is None:
-        groups, caps = groups_and_caps(result.constraint, x.size)
+        groups, caps = result.constraint.groups_and_caps(x.size)
     else:
-        _, caps = groups_and_caps(result.constraint, x.size)
+        _, caps = result.constraint.groups_and_caps(x.size)
     names = coordinate_names(feature_names, x.size, getattr(what, "classes_", None))
     certificate = result.certificate
 

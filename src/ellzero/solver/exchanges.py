@@ -14,8 +14,7 @@ import numpy as np
 
 from .._core.arrays import to_host
 from ..risks.base import Point
-from ..sets import ConstraintSet, EmptySlice, GroupWise, L1Ball, Simplex, SubSimplex
-from ..sets._signs import admissible_signs
+from ..sets import ConstraintSet, EmptySlice
 from .problem import Problem
 from .projections import proposed_support
 from .refit import Units, refit
@@ -252,8 +251,8 @@ class SwapSearch:
         return best
 
     def _books(self, w: np.ndarray, c: np.ndarray, S: np.ndarray, model: Any, diagonal: np.ndarray) -> _Books:
-        shift, price = self._prices(w, c, S)
-        c = c - shift
+        shift, price = self.problem.gamma.shadow_prices(w, c)
+        c, price = c - shift, np.broadcast_to(price, w.shape)
         outside = np.ones(w.size, dtype=bool)
         outside[S] = False
         worth = np.where(outside, self._worth(c, price), 0.0)
@@ -373,26 +372,4 @@ class SwapSearch:
     @cached_property
     def signs(self) -> tuple[np.ndarray, np.ndarray]:
         """Where entries may be negative, and where positive."""
-        return admissible_signs(self.problem.gamma, self.problem.risk.n_features)
-
-    def _prices(self, w: np.ndarray, c: np.ndarray, S: np.ndarray) -> tuple[Any, Any]:
-        """What the sum of a budget and a unit of a cap are worth: their multipliers, read off the kept entries."""
-        gamma = self.problem.gamma
-        if (known := gamma.shadow_prices(w, c)) is not None:
-            return known
-        if isinstance(gamma, GroupWise) and not gamma.redefined:
-            group, sets = gamma.group_of(np.arange(w.size)), gamma.sets
-        else:
-            group, sets = np.zeros(w.size, dtype=int), [gamma]
-        active = S[w[S] != 0]
-        level, count, total = (np.zeros(len(sets) + 1) for _ in range(3))
-        np.maximum.at(level, group[active], np.abs(c[active]))
-        np.add.at(count, group[active], 1.0)
-        np.add.at(total, group[active], c[active])
-        capped, exact = (
-            np.array([isinstance(s, kind) and not s.redefined for s in sets] + [False])
-            for kind in ((L1Ball, SubSimplex), Simplex)
-        )
-        # an exact budget has a multiplier of either sign, a cap a positive one
-        shift, price = np.where(exact, total / np.maximum(count, 1.0), 0.0), np.where(capped, level, 0.0)
-        return shift[group], price[group]
+        return self.problem.gamma.signs(self.problem.risk.n_features)

@@ -13,7 +13,6 @@ from ..risks.base import Risk
 from ..risks.intercept import ExplicitIntercept
 from ..risks.linear import LinearModel
 from ..sets import ConstraintSet, GroupWise
-from ..sets._rescale import natural_scales
 from ..sets.base import default_tolerance
 from ..sparsity import Sparsity, as_sparsity
 from .refit import Units
@@ -47,7 +46,7 @@ class Problem:
 
         Those in which Γ is plain, if it has such; otherwise those of the data's columns. None: as they are.
         """
-        units = natural_scales(self.gamma, self.risk.n_features)
+        units = self.gamma.natural_scales(self.risk.n_features)
         if units is None:
             units = self.risk.column_scales()
         if units is None or (units == 1).all():

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from .._core.arrays import Array, index_like, like, norm, scatter, to_host
+from .._core.linear_systems import refined, solve
 from ..risks.base import Point, Risk
 from ..risks.curvature import LinearCurvature
 from ..risks.linear import LinearModel
 from ..sets import ConstraintSet
-from .small_quadratic import minimise_quadratic, refined, solve
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,9 @@ class Piece:
         if self.gamma.whole_space:
             return solve(G, b)
         if self.units is None:
-            return minimise_quadratic(G, b, self.gamma, self.support, start, deadline), True
+            return self.gamma.minimise_quadratic(G, b, self.support, start, deadline), True
         s = self.units.scales[self.support]
-        inner = minimise_quadratic(s[:, None] * G * s, s * b, self.units.gamma, self.support, start / s, deadline)
+        inner = self.units.gamma.minimise_quadratic(s[:, None] * G * s, s * b, self.support, start / s, deadline)
         return s * inner, True
 
     def known_minimum(self) -> np.ndarray | None:

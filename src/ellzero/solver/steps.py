@@ -13,7 +13,6 @@ import numpy as np
 from .._core.arrays import Array, finfo_eps, index_like, like, norm, scatter, to_host
 from .._core.stopping import Status, Stop
 from ..risks.base import Point, Risk
-from ..sets import Everywhere, NonNegative
 from .problem import Problem
 from .projections import Projector
 from .refit import Units, refit
@@ -160,10 +159,10 @@ class PursuitStep:
     def advance(self, point: Point, gradient: Array, project: Projector) -> Point:
         """The next point."""
         metric = 1.0 if self.units is None else like(self.units.scales**2, gradient)
-        plain = isinstance(self.problem.gamma, (Everywhere, NonNegative)) and not self.problem.gamma.redefined
-        model = point.risk.curvature(point) if plain else None
+        gamma = self.problem.gamma
+        model = point.risk.curvature(point) if gamma.whole_space or gamma.orthant else None
         quadratic = model is not None and model.exact
-        wide = quadratic and self.problem.gamma.whole_space
+        wide = quadratic and gamma.whole_space
         if math.isnan(self.size):  # where the curvature changes or budgets bind, longer steps find more
             self.size = (2.0 if quadratic else 4.0) / _first_curvature(point, gradient, project, metric)
         # values that were refitted are the best on their support, others may still be improved there

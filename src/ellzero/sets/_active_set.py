@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ..sets._slices import Polyhedron
+from .polyhedron import Polyhedron
 
 _EDGE = 1e-12  # relative: what lies so near a bound or a cap is on it
 
@@ -30,17 +30,6 @@ def minimise_on_polyhedron(G: np.ndarray, b: np.ndarray, shape: Polyhedron, star
     search = _Faces(units[:, None] * G * units, units * b, scaled, start / units)
     found = search.run()
     return None if found is None else np.clip(units * found, shape.lower, shape.upper)
-
-
-def is_member(shape: Polyhedron, u: np.ndarray) -> bool:
-    """Whether u keeps every bound and cap, up to rounding."""
-    gross = shape.A @ np.abs(u)
-    return bool(
-        (u >= shape.lower).all()
-        and (u <= shape.upper).all()
-        and (gross <= (1 + 1e-14) * shape.h).all()
-        and (gross >= (1 - 1e-14) * shape.h)[shape.equal].all()
-    )
 
 
 class _Faces:
