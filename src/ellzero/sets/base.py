@@ -191,7 +191,8 @@ class ConstraintSet(ABC):
             return shape.lower < 0, shape.upper > 0
         rng = np.random.default_rng(0)
         try:
-            seen = [np.asarray(self.project(10.0**e * rng.choice([-1.0, 1.0], n_features))) for e in range(-4, 5)]
+            v = rng.choice([-1.0, 1.0], n_features)
+            seen = [np.asarray(self.project(s * 10.0**e * v)) for e in range(-4, 5, 2) for s in (-1, 1)]
         except Exception:  # written for another array library, say: whatever is wrong shows where it matters
             return np.ones(n_features, dtype=bool), np.ones(n_features, dtype=bool)
         return np.any([w < 0 for w in seen], axis=0), np.any([w > 0 for w in seen], axis=0)

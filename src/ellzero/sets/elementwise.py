@@ -139,7 +139,7 @@ class NonNegative(_Elementwise):
 
     def quadratic_minimum(self, G: np.ndarray, b: np.ndarray, support: np.ndarray) -> np.ndarray | None:
         """argmin uᵀGu - 2bᵀu over u >= 0; None if the search for it goes in circles."""
-        return minimise_non_negative(G, b)
+        return minimise_non_negative(G, b) if np.isfinite(G).all() else None
 
     def _score_rows(self, z: Array, mu: float, *parameters: Any) -> Array:
         return z

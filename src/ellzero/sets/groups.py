@@ -221,6 +221,9 @@ class GroupWise(ConstraintSet):
         shape, curved = self._shape(n_features)
         return None if curved.any() else shape
 
+    def polyhedron_around(self, n_features: int) -> Polyhedron:
+        return self._shape(n_features)[0]
+
     def polyhedron_on(self, support: np.ndarray) -> Polyhedron | None:
         """The bounds and caps on the support, cut out of the whole.
 
