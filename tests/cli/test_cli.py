@@ -9,6 +9,7 @@ import re
 import shlex
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -195,6 +196,27 @@ def test_fit_is_the_estimator(answer, problem):
     model = ez.SparseRegressor(k=3, constraint="nonnegative", ridge=0.1).fit(X, y)
     np.testing.assert_allclose(vector(found, 12), model.coef_, rtol=1e-12)
     assert found["intercept"] == pytest.approx(model.intercept_, rel=1e-12)
+    assert found["answer"]["objective"] == pytest.approx(model.result_.fun, rel=1e-12)
+
+
+@pytest.mark.parametrize("standardize", [True, False])
+@pytest.mark.parametrize(
+    "method", ["auto", "IHT", "IHT-2SP", "PGD", "PGD+H", "IHT+P", "SVRG-HT", "HSG-HT-2SP", "exact"]
+)
+def test_every_method_gives_what_it_gives_the_estimator(ellzero, problem, method, standardize):
+    X, y = problem
+    X = X * np.geomspace(0.01, 100, 12)
+    rows = [[*row, target] for row, target in zip(X.tolist(), y.tolist(), strict=True)]
+    write_csv(Path("unequal.csv"), [*(f"f{i}" for i in range(12)), "price"], rows)
+    seed = np.random.RandomState(3).randint(2**31)  # what the estimator draws
+    flag = "--standardize" if standardize else "--no-standardize"
+    line = f"fit unequal.csv --target price --k 3 --method {method} --max-iter 20 --seed {seed} {flag} --json"
+    found = json.loads(ellzero(line)[1])
+    model = ez.SparseRegressor(k=3, method=method, max_iter=20, random_state=3, standardize=standardize)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(X, y)
+    np.testing.assert_allclose(vector(found, 12), model.coef_, rtol=1e-12)
     assert found["answer"]["objective"] == pytest.approx(model.result_.fun, rel=1e-12)
 
 

@@ -165,7 +165,7 @@ def commands() -> Iterator[tuple[str, Problem]]:
     lines = {
         "fit": "fit numbers.csv --target y --k 3 --certify 0",
         "fit constrained": "fit numbers.csv --target y --k 4 --constraint l1:1.5 --ridge 0.1 --keep f0",
-        "fit by a method": "fit numbers.csv --target y --k 3 --method IHT",
+        "fit by a method": "fit numbers.csv --target y --k 3 --method IHT --no-standardize",
         "fit labels": "fit labels.csv --target y --loss logistic --k 4",
         "path": "path numbers.csv --target y --ks 5 --select ebic",
         "certify": "certify numbers.csv --target y --k 3 --target-gap 0.001",

@@ -230,6 +230,21 @@ class TestWholeGroups:
             ez.minimize(lifted, sparsity, method="StoIHT", max_iter=3, rng=0)
 
 
+class TestEstimators:
+    def test_pass_it_through(self):
+        X, y = data(1)
+        sparsity = WholeGroups(3, groups_of(24))
+        model = ez.SparseRegressor(k=sparsity, fit_intercept=False, standardize=False).fit(X, y)
+        assert model.result_.sparsity.atoms is sparsity.atoms and model.k_ == 3
+        assert model.result_.fun == pytest.approx(best(X, y, unions(sparsity.atoms, 3)), rel=1e-9)
+
+    def test_cross_validation_walks_along_it(self):
+        X, y = data(1)
+        model = ez.SparseRegressorCV(ks=WholeGroups(3, groups_of(24)), cv=3, keep=[0, 4]).fit(X, y)
+        assert np.unique(model.cv_results_["k"]).tolist() == [2, 3]
+        assert model.result_.k == model.k_ and isinstance(model.result_.sparsity, WholeGroups)
+
+
 class TestFewInEach:
     @pytest.mark.parametrize("seed", range(6))
     @pytest.mark.parametrize("d", [10, 18])  # all supports are tried, and exchanges

@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import sets
 from ..datasets import readers as _readers
-from ..estimators.reading import WORDS, read_set
+from ..estimators.request import WORDS, read_set
 from .screen import Exit, Problem, options
 
 _LIBSVM = (".svm", ".libsvm", ".svmlight")
@@ -222,6 +222,12 @@ question_options = options(
         help="Default 0; logistic: a hundredth of the columns' median variance.",
     ),
     click.option("--intercept/--no-intercept", default=True, show_default=True, help="Never counted or constrained."),
+    click.option(
+        "--standardize/--no-standardize",
+        default=True,
+        show_default=True,
+        help="Compare weights in units of their columns' deviations; Γ and ridge stay in those of the file.",
+    ),
 )
 #: how the answer is looked for
 method_options = options(

@@ -10,8 +10,6 @@ import click
 import numpy as np
 
 from .. import __version__
-from .._core.interruption import whole_call
-from ..minimize import minimize, minimize_path
 from ..solver.methods import Method
 from ..solver.result import Result
 from .inputs import Levels, Sparsity, data_options, method_options, output_options, question_options, writable
@@ -169,11 +167,9 @@ def path(
             done.append(result.k)
             update(len(done), f"k = {result.k}, objective {result.fun:.6g}")
 
-        with whole_call():
-            found = minimize_path(
-                risk, levels, question.constraint, method, validation=held_out, keep=question.keep, rng=seed,
-                max_iter=max_iter, time_limit=time_limit, callback=step,
-            )  # fmt: skip
+        found = question.request.path(
+            risk, levels, method, validation=held_out, rng=seed, max_iter=max_iter, time_limit=time_limit, callback=step
+        )
     chosen = result = found.select(rule)
     if validation is not None:  # the rows have told which k; now they may help with the weights
         left = None if time_limit is None else max(time_limit - (time.perf_counter() - start), 1e-9)
@@ -281,13 +277,11 @@ def certify(
         result = solve(screen, question, level, method, seed)
     else:
         x, given = read_weights(weights, question.names)
-        check_weights(x, level, question.constraint, weights)
+        check_weights(x, level, question.request.gamma, weights)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # rounding of the file is projected away
-            result = minimize(
-                question.risk, level, question.constraint, Method(step=1.0, name=f"weights of {weights}"), x0=x,
-                keep=question.keep, max_iter=0,
-            )  # fmt: skip
+            as_they_are = Method(step=1.0, standardize=False, name=f"weights of {weights}")
+            result = question.request.minimize(question.risk, level, as_they_are, x0=x, max_iter=0)
     seconds = time.perf_counter() - start
     certificate = prove(screen, question.risk, result, time_limit, target_gap)
     found = weights_of(result.x, question.names, question.labels)

@@ -151,28 +151,31 @@ class Question:
         """For machines."""
         from ..report import fingerprint
 
-        asked = {name: value for name, value in self.tracker.get_params().items() if name != "min_weights"}
+        asked = {n: value for n, value in self.tracker.get_params().items() if n not in ("min_weights", "groups")}
         rows, columns = self.market.returns.shape
         files = [{"path": path, "sha256": fingerprint(path)} for path in self.files]
         return {"data": files, "days": rows, "assets": columns, "asked": asked}
 
 
+#: the parameters of an `IndexTracker`, as options
+_OPTIONS = {
+    "k": "--k",
+    "max_sector_weight": "--max-sector",
+    "min_weights": "--short",
+    "max_weights": "--max-weight",
+    "held": "--hold",
+}
+
+
 @contextmanager
 def in_our_words() -> Iterator[None]:
     """Infeasible requests are explained with the options of the command line."""
-    from ..portfolio.tracker import InfeasibleMandate
+    from ..portfolio import InfeasibleMandate
 
     try:
         yield
     except InfeasibleMandate as error:
-        message = str(error)
-        for name, option in (
-            ("max_sector_weight", "--max-sector"),
-            ("max_weights", "--max-weight"),
-            ("k to", "--k to"),
-        ):
-            message = message.replace(name, option)
-        raise Problem(message.replace("keep and min_weights", "--hold"), Exit.INFEASIBLE) from error
+        raise Problem(error.told(_OPTIONS), Exit.INFEASIBLE) from error
 
 
 def _readable(name: str, value: Any) -> str:
@@ -352,13 +355,13 @@ def backtest(
     writable(out)
     writable(report)
     question = Question.read(**asked)
-    from ..portfolio.backtest import _rebalancing_days
     from ..portfolio.backtest import backtest as walk_forward
-    from ..portfolio.prices import read_returns as checked
+    from ..portfolio.backtest import rebalancing_days
+    from ..portfolio.market import read_returns as checked
 
     screen.say(question.headline(), "bold")
     returns, index, sectors = question.market.to_pandas()
-    total = len(_rebalancing_days(checked(returns, index), window, every))
+    total = len(rebalancing_days(checked(returns, index), window, every))
     start = time.perf_counter()
     done: list[Any] = []
     with screen.progress("walking forward", total) as update, in_our_words():

@@ -230,7 +230,7 @@ class TrackingDisplay(Display):
         **options: Any,
     ) -> Self:
         """Draw what a fitted tracker predicts, beside the index; frames are matched by their columns and days."""
-        from ..portfolio.prices import read_returns
+        from ..portfolio.market import read_returns
 
         dates = _dates(returns) if dates is None else dates
         weights = np.ravel(fitted(estimator, "weights_"))

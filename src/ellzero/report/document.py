@@ -186,7 +186,7 @@ def _asked(result: Result, size: int, what: Any, more: Mapping[str, Any] | None)
 
 def _mandate(tracker: Any) -> dict[str, str]:
     """What was asked of a portfolio, in the words of an `IndexTracker`."""
-    asked = tracker._mandate
+    asked = tracker.mandate_
 
     def told(values: Any, none: str = "free") -> str:
         several = np.unique(np.asarray(values, dtype=float))

@@ -214,15 +214,15 @@ class ConstraintSet(ABC):
 
         For μ > 0 the maximiser is the Euclidean projection of z/μ onto the sparse members of Γ, for μ = 0 it is
         their linear oracle; the value is the conjugate h*(z) of h = μ/2 ||·||² on the sparse members, of which a
-        lower bound for R is made. It is computed from the maximiser, so exact up to rounding.
+        lower bound for R is made. It is computed from the maximiser, so exact up to rounding. Where Γ has no sparse
+        member, EmptySlice is raised.
 
         Parameters
         ----------
         z : array of shape (d,)
         k : int or sparsity
         mu : float, at least 0
-        keep : indices or mask, optional
-            Coordinates that are always among the k.
+        keep : indices or mask of coordinates that are always among the k, optional
 
         Returns
         -------
@@ -230,11 +230,6 @@ class ConstraintSet(ABC):
         w : array of shape (d,) or None
             With as few nonzeros as the maximum needs; among equals lower indices win. None where the value is
             infinite because Γ is unbounded, which happens at μ = 0 only.
-
-        Raises
-        ------
-        EmptySlice
-            If Γ has no member with at most k nonzeros.
         """
         return None
 

@@ -45,6 +45,10 @@ class Method:
         Whether the method takes a Γ at all.
     n_iter : int, optional
         How many iterations the method prescribes; ``max_iter`` may end it earlier.
+    standardize : bool, optional
+        Whether entries of w are compared in units of the columns of the data, s: True runs the method on u ↦ R(s∘u)
+        over {u : s∘u in Γ}. R, Γ and the answer stay in the user's units. By default "pursuit" does so as far as Γ
+        has no units of its own, and other steps, whose theorems speak of R as it is, do not.
     """
 
     oracle: Oracle = field(default_factory=FullGradient)
@@ -54,6 +58,7 @@ class Method:
     name: str = "custom"
     constrained: bool = True
     n_iter: int | None = None
+    standardize: bool | None = None
 
     def __post_init__(self) -> None:
         if self.projection not in ("auto", *PROJECTIONS):
@@ -129,7 +134,8 @@ class Auto(Method):
         if risk.has_gradient and not (risk.convex and sparsity.of_coordinates):
             return Method(step="adaptive", projection=self.projection, name="auto (adaptive)")
         if risk.has_gradient:
-            return Method(step="pursuit", projection=self.projection, finish=Exchanges(self.n_starts), name="auto")
+            parts = {"projection": self.projection, "finish": Exchanges(self.n_starts), "standardize": self.standardize}
+            return Method(step="pursuit", name="auto", **parts)  # type: ignore[arg-type]
         oracle = ZerothOrder(
             n_directions=GrowWhenStuck(max(10, 2 * sparsity.k), max(1000, 4 * risk.n_features)), mu=self.mu
         )
@@ -302,7 +308,7 @@ def preset(name: str, **parameters: Any) -> Method:
     method = _PRESETS[known]
     own = [f for f in method.__dataclass_fields__ if f not in ("name", "theorem", "constrained")]
     if isinstance(method, Auto):
-        own = ["projection", "n_starts", "mu"]  # the rest is what it chooses
+        own = ["projection", "n_starts", "standardize", "mu"]  # the rest is what it chooses
     for parameter in parameters:
         if parameter not in own:
             raise TypeError(f"method {name!r} has no parameter {parameter!r}; it has {', '.join(own)}")

@@ -42,7 +42,9 @@ class Run:
         every: int = 1,
     ) -> None:
         clock, counts, entropy = Clock(limit), Counts(max_queries=max_queries), list(entropy)
-        self.asked = problem
+        self.asked, self.scales = problem, None
+        if method.standardize and not method.own_units:
+            problem, self.scales = problem.standardised()
         # batches of rows know no best intercept: they carry it as an extra coordinate
         self.problem = problem = problem.with_explicit_intercept() if method.kind == "batch" else problem
         risk, sparsity, gamma = problem.risk, problem.sparsity, problem.gamma
@@ -52,7 +54,7 @@ class Run:
         if self.kind == "auto":
             self.kind = first_that_fits(gamma, sparsity)
         self.plain = self.residual = self._projector(self.kind)  # the latter in the user's units
-        units = problem.natural_units() if self.method.own_units else None
+        units = problem.natural_units(method.standardize) if self.method.own_units else None
         if units is not None:
             self.plain = self._projector_in(units)
         self.project = self.plain if self.kind == "convex" else _counted(self.plain, counts)
@@ -137,11 +139,12 @@ class Run:
         if self.problem is self.asked:
             return x
         u = to_host(self.problem.risk.zero).copy()
-        u[: x.shape[0]] = to_host(x)
+        u[: x.shape[0]] = to_host(x if self.scales is None else x / self.scales)
         return self.problem.risk.as_vector(u)
 
     def _lower(self, w: Array) -> Array:
-        return w if self.problem is self.asked else w[: self.asked.risk.n_features]
+        w = w if self.problem is self.asked else w[: self.asked.risk.n_features]
+        return w if self.scales is None else self.scales * w
 
     # While it runs.
 
@@ -211,7 +214,7 @@ class Run:
             status=status,
             message=status.value,
             violation=gamma.violation(x),
-            stationarity=self._stationarity(point) if final and not self.method.stochastic else math.nan,
+            stationarity=self._stationarity(point) if final else math.nan,
             history=state.history,
             n_gradients=counts.n_gradients,
             n_values=counts.n_values,
@@ -239,6 +242,8 @@ class Run:
 
     def _stationarity(self, point: Point) -> float:
         """||w - P(w - ηg)|| / η: zero exactly at the fixed points of projected gradient steps."""
+        if self.method.stochastic or self.scales is not None:
+            return math.nan  # a residual of noise, or of other units
         size = self.step.size if self.step.size > 0 else 1.0  # no step was made
         try:
             return norm(point.w - self.residual(point.w - size * point.gradient)[0]) / size
