@@ -224,11 +224,11 @@ class _Attack:
                 "orthant says that Γ is w >= 0": gamma.orthant and norm(np.maximum(v, 0.0) - p) > tiny,
                 "separable says that entries can be mixed": gamma.separable and gamma.violation(mixed) > self.tol,
                 "forced, forced_among: a member is 0 there": not p[forced].all(),
-                "signs: a member has another": (p[~negative] < -tiny).any() or (p[~positive] > tiny).any(),
-                "norm_squares: a member is longer": p @ p > (reach[np.count_nonzero(p)] + tiny) * (1 + self.tol),
                 "enclosing: a larger set does not hold a member": any(s.violation(p) > self.tol for s in larger),
                 "polyhedron: a member is outside": self.leaves(shape, p) or self.leaves(gamma.polyhedron_around(d), p),
                 "polyhedron is said to be exact, and holds what Γ does not": beyond,
+                "signs: a member has another": (p[~negative] < -tiny).any() or (p[~positive] > tiny).any(),
+                "norm_squares: a member is longer": p @ p > (reach[np.count_nonzero(p)] + tiny) * (1 + self.tol),
             }, v=v, member=p)  # fmt: skip
 
     def slice_facts(self, pairs: list[tuple[np.ndarray, np.ndarray]], support: np.ndarray, where: str) -> None:
