@@ -279,10 +279,16 @@ class TestRank:
 
     def test_what_it_cannot_do(self):
         risk, _ = self.problem()
-        with pytest.raises(ValueError, match="keep names 1 coordinates, more than at most 2 ranks allows"):
+        with pytest.raises(
+            ValueError, match="keep names coordinates, and at most 2 ranks are no matter of coordinates"
+        ):
             ez.minimize(risk, OfRank(2, (6, 5)), keep=[3])
         with pytest.raises(ValueError, match="needs a support-preserving set"):
             ez.minimize(risk, OfRank(2, (6, 5)), S.NonNegative(), method="IHT-2SP")
+        with pytest.raises(
+            ValueError, match="no projection onto the members with at most 2 ranks of NonNegative.* is known"
+        ):
+            ez.minimize(risk, OfRank(2, (6, 5)), S.NonNegative())
 
 
 class TestCoordinates:

@@ -164,6 +164,10 @@ def projector(kind: str, constraint: ConstraintSet, k: int | Sparsity, n_feature
     if kind == "sparse" or constraint.whole_space:
         return lambda v: sparsity.project(v, kept)
     if not sparsity.of_coordinates:
+        if not sparsity.preserved_by(constraint):
+            raise ValueError(
+                f"no projection onto the members with {sparsity.words} of {constraint!r} is known; leave Γ out"
+            )
         return lambda v: (constraint.project(sparsity.project(v, kept)[0]), None)
 
     def project(v: Array) -> tuple[Array, Array]:

@@ -107,7 +107,9 @@ class Sparsity(ABC):
 
     def require_keep(self, keep: np.ndarray) -> None:
         """Raise ValueError unless there is a sparse vector with all of these."""
-        if keep.size and not (self.of_coordinates and self.admits(keep)):
+        if keep.size and not self.of_coordinates:
+            raise ValueError(f"keep names coordinates, and {self.words} are no matter of coordinates; leave it out")
+        if not self.admits(keep):
             what = "coordinates" if self.atoms is None else f"coordinates of {self.size(keep)} {self.counted}"
             raise ValueError(
                 f"keep names {keep.size} {what}, more than {self.words}{'' if self.plain else ' allows'}; "
