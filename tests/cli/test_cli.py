@@ -2,6 +2,7 @@
 
 import csv
 import gzip
+import inspect
 import io
 import json
 import os
@@ -139,18 +140,41 @@ def test_help(ellzero, command):
     assert max(map(len, out.splitlines())) <= 115
 
 
+def test_options_have_the_names_of_parameters_in_python():
+    """What only a command line can ask is listed here, so that no second word for the same thing slips in."""
+    only_here = {
+        *("data", "target", "format", "out", "report", "seed", "json", "debug"),  # files, screens, one word for rng
+        *("certify", "select", "validation", "weights", "train", "since", "prices", "returns", "sectors"),
+    }
+    model = {*inspect.signature(ez.SparseRegressor).parameters}
+    tracker = {*inspect.signature(ez.IndexTracker).parameters, *inspect.signature(ez.datasets.read_prices).parameters}
+    run = {*inspect.signature(ez.minimize).parameters}
+    known = {
+        "fit": model | run,
+        "path": model | run | {*inspect.signature(ez.minimize_path).parameters},
+        "certify": model | run | {*inspect.signature(ez.certify).parameters},
+        "track": tracker,
+        "backtest": tracker | {*inspect.signature(ez.backtest).parameters},
+        "reproduce": {*inspect.signature(ez.experiments.run).parameters},
+    }
+    for name, words in known.items():
+        for option in app.commands[name].params:
+            first = option.opts[0].removeprefix("--").replace("-", "_")
+            assert first in words | only_here, (name, option.opts)
+
+
 def test_without_arguments_it_helps(ellzero):
     assert ellzero("") == ellzero("--help")
 
 
 @pytest.mark.parametrize("line", [line for line in examples() if "reproduce" not in line])
 def test_examples_of_the_help_run(ellzero, line, monkeypatch):
-    monkeypatch.setattr("ellzero.cli.more._METHODS", {"auto": "the default"})  # test_demo runs them all
+    monkeypatch.setattr("ellzero.cli.demo._METHODS", {"auto": "the default"})  # test_demo runs them all
     if "--weights" in line:
         assert ellzero("fit table.csv --target price --k 5 --out weights.csv")[0] == 0
     line = line.replace("--target y ", "--target price ").removeprefix("ellzero ")
     if line.startswith(("track", "backtest")):
-        line += " --starts 1"
+        line += " --n-starts 1"
     code, out, err = ellzero(line)
     assert code == 0, err
     assert out
@@ -181,7 +205,7 @@ def test_reproduce_hands_everything_on(ellzero, answer, monkeypatch, tmp_path):
     )
     assert found["page"] == str(Report.page)
     del asked["progress"]
-    expected = {"name": "index-tracking", "out": str(tmp_path), "full": True, "seed": 3, "jobs": None}
+    expected = {"name": "index-tracking", "out": str(tmp_path), "full": True, "seed": 3, "n_jobs": None}
     assert asked == {**expected, "prices": ["prices.csv"], "sectors": ["sectors.csv"]}
     code, _, err = ellzero("reproduce everything")
     assert code == 2 and "'everything' is no experiment" in err
@@ -258,12 +282,13 @@ def test_fit_in_groups_obeys_the_caps(answer, problem):
 
 
 def test_fit_of_libsvm_and_fractions(answer, ellzero):
-    found = answer("fit train.svm --loss logistic --k 0.25 --no-intercept")
+    found = answer("fit train.svm --loss logistic --k 0.25 --no-fit-intercept")
     assert found["answer"]["k"] == 3 and found["intercept"] == 0.0
     assert {row["name"] for row in found["weights"]} == {"x1", "x4", "x7"}
     Path("train.txt").write_text(Path("train.svm").read_text())
     assert (
-        answer("fit train.txt --format libsvm --loss logistic --k 0.25 --no-intercept")["weights"] == found["weights"]
+        answer("fit train.txt --format libsvm --loss logistic --k 0.25 --no-fit-intercept")["weights"]
+        == found["weights"]
     )
 
 
@@ -404,7 +429,9 @@ def assert_mandate(weights, sectors, k, cap, total=1.0):
 
 
 def test_track_is_the_tracker(answer, folder):
-    found = answer("track --prices prices.csv.gz --sectors sectors.csv --k 8 --max-sector 0.3 --starts 2 --certify 0")
+    found = answer(
+        "track --prices prices.csv.gz --sectors sectors.csv --k 8 --max-sector-weight 0.3 --n-starts 2 --certify 0"
+    )
     sectors = ez.datasets.read_sectors("sectors.csv")
     assert_mandate(found["weights"], sectors, 8, 0.3)
     train, test = ez.datasets.read_prices("prices.csv", sectors=sectors).split()
@@ -417,14 +444,14 @@ def test_track_is_the_tracker(answer, folder):
 
 
 def test_track_says_what_took_how_long(ellzero):
-    line = "track --prices prices.csv --k 5 --starts 1"
+    line = "track --prices prices.csv --k 5 --n-starts 1"
     assert re.search(r"^solved in [\d.]+ s$", ellzero(line)[1], flags=re.MULTILINE)
     assert re.search(r"^solved in [\d.]+ s, proved in [\d.]+ s$", ellzero(f"{line} --certify 0")[1], flags=re.MULTILINE)
 
 
 def test_track_options(answer):
-    line = "track --returns returns.csv --index SPX --k 6 --short 0.1 --budget 0.9:1 --hold XOM=0.05 --hold AAPL --max-weight 0.4"
-    found = answer(f"{line} --error variance --starts 1 --since 2021-03-01 --train 1")
+    line = "track --returns returns.csv --index SPX --k 6 --min-weights -0.1 --budget 0.9:1 --min-weights XOM=0.05 --keep AAPL --max-weights 0.4"
+    found = answer(f"{line} --error variance --n-starts 1 --since 2021-03-01 --train 1")
     weights = {row["name"]: row["weight"] for row in found["weights"]}
     assert weights["XOM"] >= 0.05 and max(weights.values()) <= 0.4 and min(weights.values()) >= -0.1
     assert 0.9 - 1e-12 <= sum(weights.values()) <= 1 + 1e-12 and len(weights) <= 6
@@ -432,9 +459,7 @@ def test_track_options(answer):
 
 
 def test_backtest_is_the_backtest(answer, ellzero, tmp_path):
-    line = (
-        "backtest --prices prices.csv --sectors sectors.csv --k 8 --max-sector 0.3 --starts 1 --window 260 --cost 0.001"
-    )
+    line = "backtest --prices prices.csv --sectors sectors.csv --k 8 --max-sector-weight 0.3 --n-starts 1 --window 260 --cost 0.001"
     found = answer(f"{line} --out {tmp_path}/w.csv --report {tmp_path}/walk.html")
     returns, index, sectors = ez.datasets.read_prices("prices.csv", sectors="sectors.csv").to_pandas()
     tracker = ez.IndexTracker(k=8, max_sector_weight=0.3, n_starts=1)
@@ -452,7 +477,7 @@ def test_track_on_the_real_market_in_ten_seconds(tmp_path):
     """In a process of its own, as a user starts it; seconds of the processor, which others on the machine do not slow."""
     import resource
 
-    line = f"track --prices {SP500}/prices.csv.gz --sectors {SP500}/sectors.csv --k 15 --max-sector 0.1 --json"
+    line = f"track --prices {SP500}/prices.csv.gz --sectors {SP500}/sectors.csv --k 15 --max-sector-weight 0.1 --json"
     command = [sys.executable, "-m", "ellzero", *shlex.split(line), "--report", str(tmp_path / "out.html")]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
@@ -464,7 +489,7 @@ def test_track_on_the_real_market_in_ten_seconds(tmp_path):
 
 
 def test_demo(answer, tmp_path, monkeypatch):
-    monkeypatch.setattr("ellzero.cli.more._MAX_ITER", 200)
+    monkeypatch.setattr("ellzero.cli.demo._MAX_ITER", 200)
     found = answer(f"demo --k 10 --cap 0.2 --seed 1 --report {tmp_path}/demo.html")
     assert [m["method"] for m in found["methods"]] == ["auto", "IHT-2SP", "PGD+H", "IHT+P"]
     assert all(m["nonzeros"] <= 10 and m["violation"] <= 1e-12 for m in found["methods"])
@@ -509,9 +534,9 @@ def test_info(answer, ellzero):
         ("path table.csv --target price --ks 4 --select validation", 2, "add '--validation 0.2'"),
         ("path table.csv --target price --ks 4 --loss huber", 2, "hold out rows with '--validation 0.2'"),
         ("track --k 3", 2, "give either '--prices FILE' or '--returns FILE'"),
-        ("track --prices prices.csv --k 3 --max-sector 0.1", 2, "add '--sectors FILE'"),
+        ("track --prices prices.csv --k 3 --max-sector-weight 0.1", 2, "add '--sectors FILE'"),
         ("track --prices prices.csv --k 3 --budget much", 2, "'much' is no budget"),
-        ("track --prices prices.csv --k 3 --hold XOM=lots", 2, "needs a number, such as AAPL=0.02"),
+        ("track --prices prices.csv --k 3 --min-weights XOM=lots", 2, "needs a number, such as 0.05 for every asset or AAPL=0.02 for one"),
         ("backtest --prices prices.csv --k 3 --every often", 2, "'often' is neither a number of days nor week"),
         ("nothing", 2, "No such command 'nothing'"),
         ("fit missing.csv --target price --k 3", 3, "missing.csv: there is no such file; check the path"),
@@ -523,10 +548,11 @@ def test_info(answer, ellzero):
         ("fit table.csv --target price --k 3 --constraint l1:1 --groups table.csv", 3, "the header must name feature and group"),
         ("fit table.csv --target price --k 3 --out table.csv/w.csv", 3, "cannot be written there"),
         ("certify table.csv --target price --k 3 --weights sectors.csv", 3, "the header must name name and weight"),
-        ("track --prices prices.csv --k 3 --hold IBM", 3, "--hold IBM: prices.csv has no such asset"),
+        ("track --prices prices.csv --k 3 --keep IBM", 3, "--keep IBM: prices.csv has no such asset"),
+        ("track --prices prices.csv --k 3 --max-weights IBM=0.1", 3, "--max-weights IBM: prices.csv has no such asset"),
         ("track --prices prices.csv --k 3 --since 2099-01-01", 3, "must not be after the last day"),
         ("track --prices prices.csv --sectors groups.csv --k 3", 3, "groups.csv has no column 'symbol'"),
-        ("track --prices prices.csv --k 15 --max-weight 0.05", 4, "15 names capped at 5% can hold 75%, but the budget is 100%; raise --k to at least 20"),
+        ("track --prices prices.csv --k 15 --max-weights 0.05", 4, "15 names capped at 5% can hold 75%, but the budget is 100%; raise --k to at least 20"),
         ("fit table.csv --target price --k 1 --constraint box:0.5,1", 4, "k=1"),
     ],
 )  # fmt: skip
@@ -621,3 +647,34 @@ def test_the_page_about_the_command_line(ellzero, tmp_path, monkeypatch):
     assert named == set(app.commands)
     codes = {int(code): text for code, text in re.findall(r"^\| (\d+) \| (.*) \|$", page, flags=re.MULTILINE)}
     assert codes == {int(exit): exit.sentence for exit in Exit}
+
+
+def test_ctrl_c_in_a_fit_writes_the_best_so_far(ellzero, monkeypatch):
+    """And no proof is begun, which would take as long again."""
+
+    def interrupted(*args, **options):
+        def stop(now):
+            raise KeyboardInterrupt
+
+        return ez.minimize(*args, **options, callback=stop)
+
+    monkeypatch.setattr("ellzero.estimators.request.minimize", interrupted)
+    monkeypatch.setattr("ellzero.cli.fit.prove", lambda *args: pytest.fail("a proof after Ctrl-C"))
+    code, out, err = ellzero("fit table.csv --target price --k 3 --certify 60 --out stopped.csv")
+    assert code == Exit.STOPPED and "interrupted from outside" in out and not err
+    assert read_csv(Path("stopped.csv"))
+
+
+def test_ctrl_c_in_a_path_says_how_far_it_came(ellzero, monkeypatch):
+    calls = []
+
+    def interrupted(*args, **options):
+        calls.append(args)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return ez.minimize(*args, **options)
+
+    monkeypatch.setattr(sys.modules["ellzero.minimize"], "minimize", interrupted)
+    code, out, err = ellzero("path table.csv --target price --ks 6 --out path.csv")
+    assert code == 130 and "interrupted after 2 answers for 6 k" in err and "nothing is written" in err
+    assert "Traceback" not in out + err and not Path("path.csv").exists()

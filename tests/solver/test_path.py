@@ -305,7 +305,8 @@ class TestProgressAndErrors:
         assert ax.lines[2].get_xdata()[0] == path.select("validation").k
         plt.close(ax.figure)
         ax = plt.figure().subplots()
-        assert ez.PathDisplay.from_result(ez.minimize_path(risk, [2]), ax=ax).ax_ is ax and ax.get_legend() is None
+        display = ez.PathDisplay.from_result(ez.minimize_path(risk, [2]), ax=ax)
+        assert display.ax_ is ax and ax.get_legend() is None
         plt.close(ax.figure)
 
     @pytest.mark.parametrize(

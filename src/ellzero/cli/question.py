@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from ..displays._base import coordinate_names
+from ..displays.base import coordinate_names
 from ..estimators.request import Request, classifier_ridge, read_classes, read_k, read_ks, read_loss
 from ..risks.linear import LinearModel
 from ..sets import ConstraintSet
 from ..solver.result import Result
 from .inputs import Data, constraint_of, read_data, read_groups
-from .outputs import INTERCEPT
+from .outputs import INTERCEPT, answer_of, weights_of, write_html
 from .screen import Screen
 
 
@@ -78,6 +78,16 @@ class Question:
             "intercept": self.intercept,
         }
 
+    def answered(self, result: Result) -> dict[str, Any]:
+        """A result, for machines: b is one number, or one for each class."""
+        b = np.ravel(np.asarray(self.risk.intercept(result.x), dtype=float)).tolist()
+        return {
+            "question": self.describe(),
+            "answer": answer_of(result),
+            "intercept": b if len(b) > 1 else b[0],
+            "weights": weights_of(result.x, self.names, self.labels),
+        }
+
     def headline(self) -> str:
         """For people."""
         rows, columns = self.data.shape
@@ -131,31 +141,19 @@ def prove(screen: Screen, risk: Any, result: Result, seconds: float | None, targ
 
 def write_page(screen: Screen, path: str | None, result: Result, question: Question, seed: int, **more: Any) -> None:
     """The HTML file."""
-    if path is None:
+    if path is None:  # deviations of all columns take a while
         return
-    from ..report import write_report
-
-    write_report(
-        result,
-        path,
-        title=more.pop("title", f"{question.data.path}: {result.support.size} nonzeros"),
-        feature_names=question.names,
-        groups=question.labels,
-        data={question.data.path: question.data.path},
-        seed=seed,
-        command=screen.command,
-        spread=question.spread(),
-        asked={**question.tell(), **more.pop("asked", {})},
-        summary={
+    told: dict[str, Any] = {
+        "title": f"{question.data.path}: {result.support.size} nonzeros",
+        "feature_names": question.names,
+        "groups": question.labels,
+        "data": {question.data.path: question.data.path},
+        "spread": question.spread(),
+        "summary": {
             row["name"].replace(INTERCEPT, "intercept"): f"{row['weight']:.6g}"
             for row in question.intercept_rows(result.x)
         },
         **more,
-    )
-    screen.say(f"report: {path}")
-
-
-def intercept_of(question: Question, result: Result) -> Any:
-    """b, or one for each class."""
-    found = np.asarray(question.risk.intercept(result.x), dtype=float)
-    return found.tolist() if found.ndim and found.size > 1 else float(found.ravel()[0])
+        "asked": {**question.tell(), **more.get("asked", {})},
+    }
+    write_html(screen, path, result, seed=seed, **told)

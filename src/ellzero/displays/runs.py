@@ -11,7 +11,7 @@ from .._core.arrays import to_host
 from ..solver.path import SparsePath
 from ..solver.result import Result
 from . import plot as _plot
-from ._base import Display, fitted, name_of, names_seen
+from .base import Display, fitted, name_of, names_seen, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -125,7 +125,7 @@ class PathDisplay(Display):
             ax.axvline(self.chosen, color="0.3", lw=1, ls=":", zorder=1, label=f"chosen: k = {self.chosen}")
         ax.locator_params(axis="x", integer=True)
         ax.set_xlabel("k")
-        _plot._tidy(ax, "y")
+        tidy(ax, "y")
         if of == "coefficients":  # beside the axes: the lines fill the inside
             ax.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
         elif ax.get_legend_handles_labels()[0][1:]:

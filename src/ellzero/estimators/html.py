@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from .._core.blocks import facts, fragment, table
+
 _MOST = 50
 
 
 def table_of_coefficients(model: Any) -> str:
     """The answer as HTML: what was selected, the largest coefficients first."""
-    from ..report import facts, fragment, table
-
     result, coefficients, selected = model.result_, np.atleast_2d(model.coef_), model.get_support(indices=True)
     names = getattr(model, "feature_names_in_", np.array([f"x{j}" for j in range(model.n_features_in_)], dtype=object))
     order = selected[np.argsort(-np.abs(coefficients[:, selected]).max(axis=0), kind="stable")]

@@ -130,7 +130,7 @@ class Mandate:
             raise InfeasibleMandate(*problems)
 
     def _bounds(self) -> list[Reason]:
-        words = "{name} must be at least {least} and at most {most}"
+        words = "{name} must be at least {least} and at most {most} ({min_weights} and {max_weights})"
         return [
             Reason("bounds", words, {"name": self.names[i], "least": self.lower[i], "most": self.upper[i]})
             for i in np.flatnonzero(self.lower > self.upper)[:3]

@@ -21,6 +21,20 @@ from .curvature import LinearCurvature
 from .damped import Damped
 from .spectrum import extreme_eigenvalues
 
+#: what makes a loss the loss it is
+_DEFINING = ("_loss", "_slope")
+#: what follows from the loss, here for any
+_KNOWN = (
+    "_mean_loss", "_bend", "_accurate_loss", "_loss_sizes", "_least_bend", "is_settled", "curvature", "_best_intercept",
+    "_intercept_bracket", "_of_residual", "smoothness", "strong_convexity",
+)  # fmt: skip
+
+
+def _is_ours(cls: type, name: str) -> bool:
+    """Whether a name comes from a class of this library."""
+    owner = next((base for base in cls.__mro__ if name in vars(base)), LinearModel)
+    return owner.__module__.startswith("ellzero.risks.")
+
 
 class LinearModel(Risk):
     """R(w) = Σ_i ω_i ℓ(x_iᵀw + b, y_i) / Σ_i ω_i + (ridge/2)||w||².
@@ -29,7 +43,9 @@ class LinearModel(Risk):
     alone, and by the envelope theorem its gradient is the partial one at that b. Without, b = 0.
 
     A loss writes `_loss`, `_slope` (its derivative in the prediction) and, for the intercept, either
-    `_best_intercept` or `_bend` (the second derivative) with `_intercept_bracket`.
+    `_best_intercept` or `_bend` (the second derivative) with `_intercept_bracket`. A loss of one's own has to be convex
+    in the prediction, or to say ``convex = False``; nothing else is believed of it, whatever it inherits from, unless
+    it says so: ``lower_bound = 0.0`` if it is never negative, say.
 
     Attributes
     ----------
@@ -47,6 +63,20 @@ class LinearModel(Risk):
     _curvature: float
     #: whether the loss depends on z - y alone
     _of_residual = False
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if all(_is_ours(cls, name) for name in _DEFINING):
+            return
+        for name in _KNOWN:
+            if _is_ours(cls, name):
+                setattr(cls, name, vars(LinearModel).get(name, vars(Risk).get(name)))
+        unknown = {
+            "lower_bound": -math.inf, "_curvature": math.inf, "_intercept_extent": lambda self: (math.inf, 1.0)
+        }  # fmt: skip
+        for name, value in unknown.items():
+            if _is_ours(cls, name):
+                setattr(cls, name, value)
 
     def __init__(self, X: Any, y: Any, ridge: float, sample_weight: Any, fit_intercept: bool) -> None:
         self.design = as_design(X)
@@ -247,7 +277,7 @@ class LinearModel(Risk):
 
     def curvature(self, point: Point) -> LinearCurvature | None:
         """The quadratic model at a point, where columns of X can be read."""
-        if not self.design.explicit or self.n_outputs > 1:
+        if not self.design.explicit or self.n_outputs > 1 or type(self)._bend is LinearModel._bend:
             return None
         weights = to_host(0.5 * self.share * self._bend(point.state, self.y)).astype(float)
         return LinearCurvature(self, weights, exact=False)

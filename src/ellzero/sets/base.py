@@ -262,6 +262,7 @@ class ConstraintSet(ABC):
                 found = minimise_on_polyhedron(G + 1e-11 * np.diag(np.diagonal(G)), b, shape, start)
         elif part is not None and b.size <= _FEW and (factors := part._factors()):  # to project onto all takes longest
             found = minimise_by_cuts(G, b, factors, deadline)[0]
+            found = None if found is None else project(found)
         elif norm(project(free) - free) <= 1e-14 * norm(free):
             return free
         elif part is not None:

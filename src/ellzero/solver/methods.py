@@ -259,7 +259,7 @@ class Prescribed(Method):
         return {"oracle": oracle, "step": zoht_step(p.L, p.nu, d, min(3 * max(k, 1), d), s2, q)}
 
 
-_PRESETS: dict[str, Method] = {
+PRESETS: dict[str, Method] = {
     "auto": Auto(),
     "IHT": Prescribed(theorem="IHT", projection="sparse", constrained=False, name="IHT"),
     "HSG-HT": Prescribed(theorem="HSG-HT", projection="sparse", constrained=False, name="HSG-HT"),
@@ -302,10 +302,10 @@ def preset(name: str, **parameters: Any) -> Method:
     2.0
     """
     known = _ALIASES.get(name, name)
-    if known not in _PRESETS:
-        known = ", ".join([*_PRESETS, *_ALIASES])
+    if known not in PRESETS:
+        known = ", ".join([*PRESETS, *_ALIASES])
         raise ValueError(f"unknown method {name!r}; there are {known}, and in minimize exact")
-    method = _PRESETS[known]
+    method = PRESETS[known]
     own = [f for f in method.__dataclass_fields__ if f not in ("name", "theorem", "constrained")]
     if isinstance(method, Auto):
         own = ["projection", "n_starts", "standardize", "mu"]  # the rest is what it chooses

@@ -249,8 +249,9 @@ def _levels(ks: Any, risk: Risk, kept: np.ndarray) -> list[Sparsity]:
     if isinstance(ks, numbers.Integral):
         ks = Coordinates(check_count(ks, "ks", low=max(1, kept.size)))
     if isinstance(ks, Sparsity):
-        ks = map(ks.with_k, range(max(1, ks.within(risk.n_features).size(kept)), ks.k + 1))
-    if isinstance(ks, str) or not isinstance(ks, Iterable):
+        within = ks.within(risk.n_features)
+        ks = [*map(ks.with_k, range(max(1, within.size(kept)), within.k + 1)), *([ks] if ks.k else [])]
+    if isinstance(ks, (str, bytes)) or not isinstance(ks, Iterable) or getattr(ks, "ndim", 1) == 0:
         raise TypeError(
             "ks must be an integer K (for 1, ..., K), integers such as range(5, 50, 5), or a sparsity in place of "
             f"these, got {ks!r}"

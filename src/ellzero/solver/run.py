@@ -213,7 +213,7 @@ class Run:
             nit=state.nit,
             status=status,
             message=status.value,
-            violation=gamma.violation(x),
+            violation=gamma.violation(x) + 0.0,  # and not -0
             stationarity=self._stationarity(point) if final else math.nan,
             history=state.history,
             n_gradients=counts.n_gradients,
