@@ -126,9 +126,9 @@ def test_a_path_keeps_the_runs_that_were_finished(interrupt):
 def test_an_estimator_ends_as_a_whole(name, n, interrupt, monkeypatch):
     from sklearn.model_selection import GridSearchCV
 
-    from ellzero.estimators import reading as _reading
+    from ellzero.estimators import request
 
-    monkeypatch.setitem(_reading._LOSSES, "squared", Interrupting)
+    monkeypatch.setitem(request._LOSSES, "squared", Interrupting)
     model = {
         "fit": ez.SparseRegressor(k=3),
         "cv": ez.SparseRegressorCV(ks=[1, 2, 3]),

@@ -131,7 +131,7 @@ class TestMethods:
             (
                 lambda: ez.preset("auto", step=0.1),
                 TypeError,
-                "'auto' has no parameter 'step'; it has projection, n_starts, mu",
+                "'auto' has no parameter 'step'; it has projection, n_starts, standardize, mu",
             ),
             (lambda: ez.Method(step="pursuit", projection="convex", finish="two-step"), ValueError, "has none"),
         ],

@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from typing import Any
 
-from .._core.arrays import to_host
 from ..solver.methods import Method
 from ..solver.problem import Problem
 from ..solver.result import Result, Status
-from .certificate import CertificateStatus, conclude, no_certificate
-from .root import Root
+from .certificate import Certificate, CertificateStatus
+from .certify import Prover
 
 
 class Proof:
@@ -25,32 +23,23 @@ class Proof:
                 'method="auto" or "exact", or ellzero.certify on the result'
             )
         self.risk, self.target = problem.risk, target
-        self.root: Any = None
+        self.prover: Prover | None = None
 
-    def _begin(self, result: Result, deadline: float) -> None:
-        self.started = time.perf_counter()
-        self.root = Root(self.risk, result, deadline)
-        self.search = None if self.root.refused else self.root.search(self.target)
-        self.bound = -math.inf if self.search is None else self.search.bound
+    def _begin(self, result: Result, deadline: float) -> Prover:
+        self.prover = Prover(self.risk, result, self.target, time.perf_counter(), deadline)
+        return self.prover
 
     def suffices(self, fun: float, so_far: Callable[[], Result], deadline: float) -> bool:
         """Whether the proof is there; it begins with the result so far."""
         if not math.isfinite(fun):
             return False
-        if self.root is None:
-            self._begin(so_far(), deadline)
-        return fun - self.bound <= self.target * abs(fun)
+        prover = self.prover or self._begin(so_far(), deadline)
+        return not prover.refused and fun - prover.bound <= self.target * abs(fun)
 
-    def certificate(self, result: Result, deadline: float) -> Any:
+    def certificate(self, result: Result, deadline: float) -> Certificate | None:
         """Of the final result; None if the run was interrupted before there was a bound."""
-        if not hasattr(self, "bound"):
-            if result.status is Status.INTERRUPTED:
-                return None
-            self._begin(result, deadline)
-        self.root.result = result
-        if self.search is None:
-            return no_certificate(self.root, self.started)
-        if result.fun < self.search.value:
-            value, error = self.root.measured(to_host(result.x).astype(float))
-            self.search.low, self.search.value, self.search.best = value - error, value + error, None
-        return conclude(self.root, self.search, CertificateStatus.BOUND, self.started)
+        if self.prover is None and result.status is Status.INTERRUPTED:
+            return None
+        prover = self.prover or self._begin(result, deadline)
+        prover.accept(result)
+        return prover.certificate(result.fun, CertificateStatus.BOUND)

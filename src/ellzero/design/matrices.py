@@ -77,6 +77,10 @@ class Design(ABC):
         """Σ_i ω_i X_ij² for every column j, on the host and in double precision."""
         raise NotImplementedError
 
+    def scaled(self, scales: np.ndarray) -> Design | None:
+        """X diag(scales), as a copy; None of what must not be copied."""
+        return None
+
     @cached_property
     def squares(self) -> np.ndarray:
         """Σ_i X_ij² for every column j: one look at the data, kept."""
@@ -153,6 +157,9 @@ class Dense(Design):
 
     def dense(self) -> Array:
         return self.X
+
+    def scaled(self, scales: np.ndarray) -> Design | None:
+        return None if isinstance(self.X, np.memmap) else Dense(self.X * self.asarray(scales))
 
     @property
     def T(self) -> Dense:
@@ -260,6 +267,11 @@ class Sparse(Design):
 
     def dense(self) -> Array:
         return self.X.toarray()
+
+    def scaled(self, scales: np.ndarray) -> Sparse:
+        from scipy.sparse import diags_array
+
+        return Sparse((self.X @ diags_array(self.asarray(scales))).asformat(self.X.format))
 
     @property
     def T(self) -> Sparse:

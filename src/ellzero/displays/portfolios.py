@@ -10,7 +10,7 @@ import numpy as np
 from .._core.arrays import to_host
 from ..solver.result import Result
 from . import plot as _plot
-from ._base import Display, fitted, name_of, names_seen
+from .base import Display, fitted, name_of, names_seen, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -62,19 +62,12 @@ class WeightsDisplay(Display):
         vectors = {name: np.asarray(to_host(w) if hasattr(w, "shape") else w) for name, w in self.weights.items()}
         size = np.max([np.abs(w) for w in vectors.values()], axis=0)
         order = np.argsort(-size, kind="stable")[: np.count_nonzero(size)]
-        shown, place = order[:most], np.arange(min(order.size, most))
-        height = 0.8 / len(vectors)
-        for j, (name, style) in enumerate(_plot.styles(list(vectors)).items()):
-            offset = (j - (len(vectors) - 1) / 2) * height
-            ax.barh(place + offset, vectors[name][shown], height, color=style["color"], label=name)
-        ax.set_yticks(place, [name_of(self.feature_names, i) for i in shown])
-        ax.tick_params(axis="y", length=0)
-        ax.set_ylim(place.size - 0.45, -0.55)
+        shown = order[:most]
+        _plot.bars(ax, {name: w[shown] for name, w in vectors.items()}, [name_of(self.feature_names, i) for i in shown])
         ax.axvline(0, color="0.5", lw=0.8)
         ax.set_xlabel("weight" + (f", the {most} largest of {order.size}" if order.size > most else ""))
-        _plot._tidy(ax, "x")
         if len(vectors) > 1:
-            ax.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4)
+            _plot.legend_above(ax)
         return self._keep(ax)
 
     @classmethod
@@ -193,7 +186,7 @@ class TrackingDisplay(Display):
 
             ax.yaxis.set_major_formatter(PercentFormatter(1.0))
         ax.margins(x=0.01)
-        _plot._tidy(ax, "y")
+        tidy(ax, "y")
         ax.legend(frameon=False)
         return self._keep(ax)
 
@@ -230,7 +223,7 @@ class TrackingDisplay(Display):
         **options: Any,
     ) -> Self:
         """Draw what a fitted tracker predicts, beside the index; frames are matched by their columns and days."""
-        from ..portfolio.prices import read_returns
+        from ..portfolio.market import read_returns
 
         dates = _dates(returns) if dates is None else dates
         weights = np.ravel(fitted(estimator, "weights_"))

@@ -18,6 +18,7 @@ from ..design.reading import as_design
 from .accuracy import Measured, measure
 from .base import Constant, Point, Risk, no_longer_exact
 from .curvature import LinearCurvature
+from .damped import Damped
 from .spectrum import extreme_eigenvalues
 
 #: what makes a loss the loss it is
@@ -288,11 +289,25 @@ class LinearModel(Risk):
         return part
 
     def _on_columns(self, columns: np.ndarray) -> LinearModel:
-        part = copy.copy(self)
-        part.__dict__.pop("_spectrum", None)
-        part.__dict__.pop("_column_squares", None)
-        part.design = self.design.columns(columns)
-        return part
+        return self._with_design(self.design.columns(columns))
+
+    def _with_design(self, design: Design) -> LinearModel:
+        other = copy.copy(self)
+        other.__dict__.pop("_spectrum", None)
+        other.__dict__.pop("_column_squares", None)
+        other.design = design
+        return other
+
+    def rescaled(self, scales: Any) -> Risk:
+        """u ↦ R(scales∘u): the same model of other columns, but for a ridge, which is another for each of them."""
+        plain, scales = super().rescaled(scales), np.asarray(scales, dtype=float)
+        own = scales[: self.design.shape[1]]
+        design = self.design.scaled(own) if np.array_equal(scales, np.tile(own, self.n_outputs)) else None
+        if design is None:
+            return plain
+        columns = self._with_design(design)
+        columns.ridge = 0.0
+        return columns if self.ridge == 0 else Damped(columns, 0.5 * self.ridge * scales**2)
 
     @property
     def double_share(self) -> np.ndarray:

@@ -1,4 +1,7 @@
-"""The blocks of a page: functions from plain values to `Html`. Everything they are given is escaped."""
+"""The blocks of pages and notebooks: functions from plain values to `Html`. Everything they are given is escaped.
+
+They are public as `ellzero.report`, and lie down here so that every object may show itself with them.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import math
 import numbers
 import re
 from collections.abc import Callable, Mapping, Sequence
+from importlib.resources import files
 from typing import Any
 
 Format = str | Callable[[Any], str]
@@ -133,6 +137,20 @@ def table(
         f'<div class="table" role="region" tabindex="0" aria-label="{html.escape(caption or "table")}">'
         f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table></div>"
     )
+
+
+def fragment(*blocks: str) -> str:
+    """Blocks for a notebook: with their style, without the script (tables do not sort there).
+
+    Examples
+    --------
+    >>> from ellzero import report
+    >>> report.fragment(report.facts({"k": 3})).startswith('<div class="ellzero">')
+    True
+    """
+    style = (files(__package__) / "fragment.css").read_text(encoding="utf-8")
+    body = re.sub(r"</?button\b[^>]*>", "", "".join(blocks))
+    return f'<div class="ellzero"><style>{style}</style>{body}</div>'
 
 
 def _header(name: str, numeric: bool, sort: bool) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,6 +19,23 @@ class Display:
     def _keep(self, ax: Axes) -> Self:
         self.ax_, self.figure_ = ax, ax.figure
         return self
+
+
+def new_figure(width: float, height: float, rows: int = 1, columns: int = 1, **options: Any) -> tuple[Any, Any]:
+    """A figure of its own (not pyplot's, so that nothing stays open) and its axes."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError("pictures need matplotlib: pip install ellzero[plot]") from error
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.subplots(rows, columns, **options)
+
+
+def tidy(ax: Axes, grid: Literal["x", "y", "both"] = "both") -> None:
+    """Fewer lines."""
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.set_axisbelow(True)
+    ax.grid(axis=grid, color="0.9", lw=0.8)
 
 
 def fitted(estimator: Any, attribute: str) -> Any:

@@ -1,4 +1,4 @@
-"""From the words of users to what is asked: k, Γ, the coordinates to keep, and the loss."""
+"""What is asked, from the words of users to R, Γ, k and a method: one way for estimators and the command line."""
 
 from __future__ import annotations
 
@@ -6,16 +6,28 @@ import math
 import numbers
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from .._core.interruption import whole_call
 from .._core.validation import check_indices, check_positive, is_masked
-from ..risks import Huber, LeastSquares, Poisson
+from ..minimize import minimize, minimize_path
+from ..risks import Huber, LeastSquares, Logistic, Multinomial, Poisson
 from ..risks.base import Risk
+from ..risks.linear import LinearModel
+from ..risks.robust import huber_delta
 from ..sets import Box, ConstraintSet, Everywhere, GroupWise, NonNegative, Simplex, SubSimplex
+from ..solver.methods import Method, preset
+from ..solver.path import SparsePath
+from ..solver.problem import for_every_output
+from ..solver.result import Result
+from ..sparsity import Sparsity
+
+#: makes the risk of any rows: maker(X, y, ridge=, sample_weight=, fit_intercept=)
+Maker = Callable[..., LinearModel]
 
 WORDS: dict[str, Callable[[], ConstraintSet]] = {
     "nonnegative": NonNegative,
@@ -23,44 +35,82 @@ WORDS: dict[str, Callable[[], ConstraintSet]] = {
     "simplex": lambda: Simplex(1.0),
     "subsimplex": lambda: SubSimplex(1.0),
 }
-_LOSSES: dict[str, Callable[..., Risk]] = {"squared": LeastSquares, "huber": Huber, "poisson": Poisson}
+_LOSSES: dict[str, Maker] = {"squared": LeastSquares, "huber": Huber, "poisson": Poisson}
 _DEFAULT_K = 5
-_HUBER_TUNING = 1.35  # times the standard deviation: 95% as efficient as least squares under normal noise
+#: times the typical variance of a column, the ridge of classifiers: without any, classes that a line can separate
+#: have no finite answer
+_RELATIVE_RIDGE = 0.01
 
 
 @dataclass(frozen=True)
-class Question:
-    """What is asked of the coefficients: Γ and the coordinates that are always kept, classes one after the other."""
+class Request:
+    """min R(w) subject to ||w||_0 <= k, w in Γ, for any rows of the data and any k.
+
+    Attributes
+    ----------
+    gamma : ConstraintSet
+        Γ of all coefficients, classes one after the other.
+    keep : array of int
+        The coordinates that are always kept.
+    kept_features : array of int
+        Their features.
+    standardize : bool
+        Whether methods compare entries in units of the columns of the data, or as they are.
+    """
 
     gamma: ConstraintSet
-    keep: np.ndarray  # coordinates
+    keep: np.ndarray
     kept_features: np.ndarray
+    standardize: bool
 
+    @classmethod
+    def read(
+        cls,
+        risk: Risk,
+        constraint: Any,
+        groups: Any,
+        keep: Any,
+        standardize: bool,
+        names: np.ndarray | None = None,
+    ) -> Request:
+        """From what the user says about the features of one class, for risks such as this one."""
+        n_features = risk.n_features // risk.n_outputs
+        gamma = _constraint(constraint, _labels(groups, names, n_features))
+        if gamma.n_features not in (None, n_features, risk.n_features):
+            raise ValueError(
+                f"constraint={gamma!r} is made for {gamma.n_features} coefficients, and X has {n_features} features"
+            )
+        gamma = for_every_output(gamma, risk, of_any_size=True)
+        kept = _kept(keep, names, n_features)
+        everywhere = (kept + n_features * np.arange(risk.n_outputs)[:, None]).ravel()
+        return cls(gamma, everywhere, kept, bool(standardize))
 
-def read_question(
-    constraint: Any, groups: Any, keep: Any, names: np.ndarray | None, n_features: int, n_outputs: int
-) -> Question:
-    """Γ and the kept coordinates for all outputs; what the user says is about the features of one."""
-    gamma = _constraint(constraint, _labels(groups, names, n_features))
-    size = n_features * n_outputs
-    if gamma.n_features not in (None, n_features, size):
-        raise ValueError(
-            f"constraint={gamma!r} is made for {gamma.n_features} coefficients, and X has {n_features} features"
-        )
-    if n_outputs > 1 and gamma.n_features != size and not gamma.whole_space:
-        gamma = GroupWise(gamma, groups=np.repeat(np.arange(n_outputs), n_features))
-    kept = _kept(keep, names, n_features)
-    everywhere = (kept + n_features * np.arange(n_outputs)[:, None]).ravel()
-    return Question(gamma, everywhere, kept)
+    def method(self, method: str | Method) -> str | Method:
+        """The method in these units, unless it says itself in which; "exact", which proves, begins as "auto" does."""
+        chosen = preset(method) if isinstance(method, str) and method != "exact" else method
+        if not isinstance(chosen, Method) or chosen.standardize is not None:
+            return chosen
+        return replace(chosen, standardize=self.standardize)
+
+    def minimize(self, risk: Risk, k: int | Sparsity, method: str | Method, **options: Any) -> Result:
+        """The answer for one k."""
+        return minimize(risk, k, self.gamma, self.method(method), keep=self.keep, **options)
+
+    def path(self, risk: Risk, ks: Iterable[int | Sparsity], method: str | Method, **options: Any) -> SparsePath:
+        """The answers for several k; Ctrl-C ends all of it."""
+        with whole_call():
+            return minimize_path(risk, ks, self.gamma, self.method(method), keep=self.keep, **options)
 
 
 def read_k(k: Any, n_coefficients: int, n_kept: int, name: str = "k", *, strict: bool = False) -> int:
-    """A number of nonzeros from a number or a fraction; None is the default.
+    """A number of nonzeros from a number or a fraction, or the k of a sparsity; None is the default.
 
     More than there are coefficients is all of them, with a warning, or an error if strict.
     """
     if k is None:
         return min(max(_DEFAULT_K, n_kept), n_coefficients)
+    if isinstance(k, Sparsity):
+        return k.within(n_coefficients).k
     if isinstance(k, bool) or not isinstance(k, numbers.Real):
         raise TypeError(f"{name} must be a number of nonzeros, such as 10, or a fraction, such as 0.1; got {k!r}")
     if isinstance(k, numbers.Integral):
@@ -84,8 +134,8 @@ def read_k(k: Any, n_coefficients: int, n_kept: int, name: str = "k", *, strict:
 
 
 def read_ks(ks: Any, n_coefficients: int, n_kept: int, name: str = "ks", *, strict: bool = False) -> list[int]:
-    """Increasing numbers of nonzeros; an integer K means 1, ..., K."""
-    if isinstance(ks, numbers.Integral):
+    """Increasing numbers of nonzeros; an integer K means 1, ..., K, and a sparsity the same up to its k."""
+    if isinstance(ks, (numbers.Integral, Sparsity)):
         ks = range(max(1, n_kept), read_k(ks, n_coefficients, n_kept, name, strict=strict) + 1)
     if isinstance(ks, str) or not isinstance(ks, Iterable):
         raise TypeError(f"{name} must be an integer K (for 1, ..., K) or numbers such as [2, 5, 10], got {ks!r}")
@@ -95,32 +145,47 @@ def read_ks(ks: Any, n_coefficients: int, n_kept: int, name: str = "ks", *, stri
     return levels
 
 
-def read_loss(loss: Any, y: np.ndarray, sample_weight: np.ndarray | None) -> Callable[..., Risk]:
+def read_loss(loss: Any, y: np.ndarray, sample_weight: np.ndarray | None) -> Maker:
     """The risk of a regression; the turning point of Huber's loss follows from the spread of y if it is not given."""
     word, delta = loss if isinstance(loss, tuple) and len(loss) == 2 else (loss, None)
     if not isinstance(word, str) or word not in _LOSSES or (delta is not None and word != "huber"):
         raise ValueError(f'loss must be "squared", "poisson", "huber" or ("huber", delta), got {loss!r}')
     if word != "huber":
         return _LOSSES[word]
-    if delta is not None:
-        return partial(Huber, delta=check_positive(delta, "delta of the loss"))
-    return partial(Huber, delta=_HUBER_TUNING * _robust_deviation(y.astype(float), sample_weight))
+    delta = huber_delta(y, sample_weight) if delta is None else check_positive(delta, "delta of the loss")
+    return partial(Huber, delta=delta)
 
 
-def _robust_deviation(y: np.ndarray, sample_weight: np.ndarray | None) -> float:
-    """1.4826 times the median distance from the median: σ for normal y, whatever a minority of outliers does."""
-    weights = np.ones(y.size) if sample_weight is None else np.asarray(sample_weight, float)
-    spread = 1.4826 * _median(np.abs(y - _median(y, weights)), weights)
-    return spread or float(np.std(y)) or 1.0  # more than half of y equal; all of it
+def read_classes(y: np.ndarray, sample_weight: np.ndarray | None) -> Maker:
+    """The risk of a classification, for two classes or more."""
+    there = np.unique(y if sample_weight is None else y[sample_weight > 0])
+    if there.size < 2:
+        raise ValueError(
+            f"y must hold at least two classes with positive sample_weight, got one class: {there.tolist()}"
+        )
+    return Logistic if np.unique(y).size == 2 else Multinomial
 
 
-def _median(values: np.ndarray, weights: np.ndarray) -> float:
-    """The middle value, or the mean of two: as if each value came as often as its weight says."""
-    order = np.argsort(values, kind="stable")
-    reached, half = np.cumsum(weights[order]), 0.5 * float(weights.sum())
-    low, high = (int(np.searchsorted(reached, half, side=side)) for side in ("left", "right"))
-    last = values.size - 1
-    return 0.5 * float(values[order[min(low, last)]] + values[order[min(high, last)]])
+def classifier_ridge(X: Any, sample_weight: np.ndarray | None = None) -> float:
+    """The ridge of a classification where none is asked for."""
+    return _RELATIVE_RIDGE * typical_variance(X, sample_weight)
+
+
+def typical_variance(X: Any, sample_weight: np.ndarray | None) -> float:
+    """The median of the (weighted) variances of the columns that vary; 1 where nothing does.
+
+    Not the mean: a column in other units than the rest, grams among tonnes, would decide alone.
+    """
+    share = np.full(X.shape[0], 1 / X.shape[0])
+    if sample_weight is not None and sample_weight.any():
+        share = sample_weight / sample_weight.max()  # first, for the sum may overflow
+        share = share / share.sum()
+    with np.errstate(over="ignore", invalid="ignore"):  # a column of 1e200 says nothing about the others
+        means = X.T @ share
+        squares = np.einsum("ij,ij,i->j", X, X, share) if isinstance(X, np.ndarray) else X.power(2).T @ share
+        variances = squares - means**2
+        varies = np.isfinite(variances) & (variances > 1e-12 * squares)
+    return float(np.median(variances[varies])) if varies.any() else 1.0
 
 
 def _constraint(constraint: Any, labels: list[Any] | None) -> ConstraintSet:

@@ -20,7 +20,7 @@ from .._core.arrays import finfo_eps, to_host
 from ..risks import Risk
 from ..risks.accuracy import on_host
 from ..risks.linear import LinearModel
-from ._form import EPS, QuadraticForm, lack_of_convexity
+from .quadratic_form import EPS, QuadraticForm, lack_of_convexity, smallest_eigenvalue
 
 _SMALL = 10**7  # entries of X that are copied to the host in double precision
 
@@ -42,8 +42,10 @@ class SmoothPart(ABC):
     d: int
     #: f + (lack/2)||·||² is convex for certain
     lack: float = 0.0
-    #: whether `curvature` is exact, so that one quadratic problem gives the best weights
-    exact = False
+    #: b if f(w) is -bᵀw and its curvature, so that one quadratic problem gives the best weights
+    slope: np.ndarray | None = None
+    #: why nothing can be known of rounding; empty if it is
+    unreadable = ""
 
     @abstractmethod
     def image(self, w: np.ndarray) -> np.ndarray:
@@ -68,10 +70,8 @@ class SmoothPart(ABC):
 class FormPart(SmoothPart):
     """½wᵀ(Q - μI)w - bᵀw + c."""
 
-    exact = True
-
     def __init__(self, form: QuadraticForm, k: int, mu: float) -> None:
-        self.form, self.k, self.mu, self.d = form, k, mu, form.b.size
+        self.form, self.k, self.mu, self.d, self.slope = form, k, mu, form.b.size, form.b
         self.lack = 0.0 if mu > 0 else lack_of_convexity(form, k)
 
     def image(self, w: np.ndarray) -> np.ndarray:
@@ -115,6 +115,11 @@ class ModelPart(SmoothPart):
         # ||X||_F bounds the error of a whole product with Xᵀ; operators are asked for nothing they cannot give
         squares = design.square_sums(np.ones(risk.n_terms)) if design.explicit else None
         self.size = math.sqrt(float(squares.sum())) if squares is not None else math.inf
+        if not math.isfinite(self.size):
+            self.unreadable = (
+                "X is an operator whose entries cannot be read, so nothing bounds the rounding of its products; a "
+                "bound needs X as an array or a sparse matrix"
+            )
         curved = float(getattr(risk, "_curvature", math.inf))
         self.curved = curved if math.isfinite(curved) else 1.0
 
@@ -183,3 +188,11 @@ class PlainPart(SmoothPart):
 
     def curvature(self, one: int, atoms: np.ndarray, images: np.ndarray) -> np.ndarray:
         return self.curved * (atoms @ atoms[one])  # type: ignore[no-any-return]
+
+
+def smooth_part(risk: Risk, form: QuadraticForm | None, k: int) -> SmoothPart:
+    """What is known best of f: a quadratic function, a loss of predictions, or values and gradients."""
+    if form is not None:
+        delta = smallest_eigenvalue(form, scaled=False)
+        return FormPart(form, k, float(delta.min()) if delta.size else 0.0)
+    return ModelPart(risk) if isinstance(risk, LinearModel) else PlainPart(risk)
