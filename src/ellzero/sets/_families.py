@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -78,6 +78,32 @@ class Padded:
 def in_rows(s: ConstraintSet | None) -> TypeGuard[RowSet]:
     """Whether many sets of this class are projected in one call."""
     return isinstance(s, RowSet) and not s.redefined
+
+
+def in_blocks(families: list[Family], group: np.ndarray, index: np.ndarray) -> Iterator[Padded]:
+    """The given coordinates as few padded matrices, a row a group, for every family of sets.
+
+    Groups are put together by size, up to a factor 2, so that padding at most doubles the work; where there
+    is little of it, all in one.
+    """
+    for family in families:
+        where = np.flatnonzero(family.owns[group]) if group.size else group
+        if where.size == 0:
+            continue
+        where = where[np.argsort(group[where], kind="stable")]
+        first = np.flatnonzero(np.diff(group[where], prepend=-2))
+        count = np.diff(first, append=where.size)
+        row = np.repeat(np.arange(count.size), count)
+        column = np.arange(where.size) - first[row]
+        scale = np.frexp(count - 0.5)[1]  # sizes 1 | 2 | 3-4 | 5-8 | ...
+        if count.size * count.max() <= 4096:
+            scale[:] = 0
+        for size in np.unique(scale):
+            rows = scale == size
+            inside = rows[row]
+            new_row = (np.cumsum(rows) - 1)[row[inside]]
+            shape = (int(rows.sum()), int(count[rows].max()))
+            yield Padded(family, shape, where[inside], new_row, column[inside], index, group)
 
 
 def project_blocks(blocks: list[Padded], values: np.ndarray) -> np.ndarray:

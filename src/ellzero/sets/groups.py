@@ -13,7 +13,7 @@ import numpy as np
 from .._core.arrays import Array, like, namespace, norm, to_host
 from ..sparsity import Sparsity, as_sparsity
 from ._allocation import Block, allocate
-from ._families import Family, Padded, in_rows, is_ranked, project_blocks
+from ._families import Family, Padded, in_blocks, in_rows, is_ranked, project_blocks
 from ._labels import assign_sets, read_groups
 from ._range import in_range, narrowed, towards_zero
 from ._reach import of_increments, unbounded
@@ -130,7 +130,7 @@ class GroupWise(ConstraintSet):
         group = self.group_of(support)
         self.require_slice(support)
         self._require_entries(group)
-        return list(self._blocks(group, support)), list(self._one_by_one(group))
+        return list(in_blocks(self._families, group, support)), list(self._one_by_one(group))
 
     def supporting(self, v: np.ndarray, support: np.ndarray) -> Support:
         """See `ConstraintSet.supporting`; what the sets of the groups answer, put together.
@@ -159,7 +159,7 @@ class GroupWise(ConstraintSet):
         self.require_features(index.size)
         group = self.group_of(index)
         worst = 0.0
-        for block in self._blocks(group, index):
+        for block in in_blocks(self._families, group, index):
             excess = in_range(block.family.example._violation_rows, *block.fill(values))
             worst = max(worst, float(narrowed(excess.max())))
         for s, where in self._one_by_one(group):
@@ -281,7 +281,7 @@ class GroupWise(ConstraintSet):
     def shadow_prices(self, w: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         held, group = np.flatnonzero(w), self.group_of(np.arange(w.size))
         rows = np.zeros((2, len(self.sets) + 1))
-        for block in self._blocks(group[held], held):
+        for block in in_blocks(self._families, group[held], held):
             values = (np.where(block.real, a[block.index], 0.0) for a in (w, c))
             for row, prices in zip(rows, block.family.example._price_rows(*values), strict=True):
                 row[block.owner] = np.ravel(prices)
@@ -314,7 +314,7 @@ class GroupWise(ConstraintSet):
         if d not in self._layouts:
             group = self.group_of(np.arange(d))
             blocks = []
-            for block in self._blocks(group, np.arange(d)):
+            for block in in_blocks(self._families, group, np.arange(d)):
                 example = block.family.example
                 if is_ranked(example):
                     needs_entry = np.isin(block.owner, self._must_enter)
@@ -339,31 +339,6 @@ class GroupWise(ConstraintSet):
                     f"coordinate of the group is in the support; use keep= or a larger k ({self._must_enter.size} such "
                     "groups, each needs one entry at least)"
                 )
-
-    def _blocks(self, group: np.ndarray, index: np.ndarray) -> Iterator[Padded]:
-        """The given coordinates as few padded matrices, a row a group, for every family of sets.
-
-        Groups are put together by size, up to a factor 2, so that padding at most doubles the work; where there
-        is little of it, all in one.
-        """
-        for family in self._families:
-            where = np.flatnonzero(family.owns[group]) if group.size else group
-            if where.size == 0:
-                continue
-            where = where[np.argsort(group[where], kind="stable")]
-            first = np.flatnonzero(np.diff(group[where], prepend=-2))
-            count = np.diff(first, append=where.size)
-            row = np.repeat(np.arange(count.size), count)
-            column = np.arange(where.size) - first[row]
-            scale = np.frexp(count - 0.5)[1]  # sizes 1 | 2 | 3-4 | 5-8 | ...
-            if count.size * count.max() <= 4096:
-                scale[:] = 0
-            for size in np.unique(scale):
-                rows = scale == size
-                inside = rows[row]
-                new_row = (np.cumsum(rows) - 1)[row[inside]]
-                shape = (int(rows.sum()), int(count[rows].max()))
-                yield Padded(family, shape, where[inside], new_row, column[inside], index, group)
 
     def _one_by_one(self, group: np.ndarray) -> Iterator[tuple[ConstraintSet, np.ndarray]]:
         for g, s in self._alone.items():
