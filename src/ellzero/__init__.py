@@ -5,14 +5,14 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from . import risks, sets
+from . import risks, sets, sparsity
 from .minimize import minimize, minimize_path
 from .solver import schedules
 from .solver.finishes import Exchanges, LastProjection
 from .solver.methods import Method, preset
 from .solver.oracles import FullGradient, MiniBatch, VarianceReduced, ZerothOrder, estimate_variance
-from .solver.path import Path
-from .solver.projections import euclidean_projection, hard_threshold, restricted, two_step_projection
+from .solver.path import SparsePath
+from .solver.projections import euclidean_projection, hard_threshold, restricted_projection, two_step_projection
 from .solver.result import History, Result, Status
 
 __version__ = "0.1.0.dev0"
@@ -26,11 +26,11 @@ __all__ = [
     "LastProjection",
     "Method",
     "MiniBatch",
-    "Path",
     "PathDisplay",
     "Result",
     "SparseClassifier",
     "SparseClassifierCV",
+    "SparsePath",
     "SparseRegressor",
     "SparseRegressorCV",
     "Status",
@@ -48,10 +48,11 @@ __all__ = [
     "minimize",
     "minimize_path",
     "preset",
-    "restricted",
+    "restricted_projection",
     "risks",
     "schedules",
     "sets",
+    "sparsity",
     "testing",
     "theory",
     "two_step_projection",

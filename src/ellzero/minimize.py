@@ -10,20 +10,20 @@ from typing import Any
 
 import numpy as np
 
-from ._core.validation import check_count, check_k, check_nonnegative, check_number, check_positive
+from ._core.validation import check_count, check_nonnegative, check_number, check_positive
 from .risks.base import Risk
 from .sets import ConstraintSet, Everywhere
 from .solver.loop import solve
 from .solver.methods import Method, preset
-from .solver.path import Path as SparsePath
-from .solver.path import follow
+from .solver.path import SparsePath, follow
 from .solver.problem import make_problem
 from .solver.result import Result
+from .sparsity import Sparsity, as_sparsity
 
 
 def minimize(
     risk: Risk,
-    k: int,
+    k: int | Sparsity,
     constraint: ConstraintSet | None = None,
     method: str | Method = "auto",
     *,
@@ -47,8 +47,9 @@ def minimize(
     ----------
     risk : Risk
         What is minimised, for example ``ez.risks.LeastSquares(X, y)``.
-    k : int
-        How many nonzeros are allowed; more than there are features means all of them, with a warning.
+    k : int or sparsity
+        How many nonzeros are allowed; more than there are features means all of them, with a warning. Or what else is
+        counted: a `ellzero.sparsity.Sparsity`.
     constraint : ConstraintSet, optional
         Γ; None means the whole space.
     method : str or Method
@@ -94,7 +95,7 @@ def minimize(
     Returns
     -------
     Result
-        Its x has at most k nonzeros and lies in Γ: both are verified before it is returned.
+        Its x is sparse and lies in Γ: both are verified before it is returned.
 
     Notes
     -----
@@ -146,7 +147,7 @@ def minimize(
 
 def minimize_path(
     risk: Risk,
-    ks: int | Iterable[int],
+    ks: int | Sparsity | Iterable[int | Sparsity],
     constraint: ConstraintSet | None = None,
     method: str | Method = "auto",
     *,
@@ -169,8 +170,9 @@ def minimize_path(
     ----------
     risk, constraint, method, keep
         As for `minimize`.
-    ks : int or iterable of int
-        The k, in any order; an integer K means 1, ..., K (without those below the number of kept coordinates).
+    ks : int, sparsity or iterable of these
+        The k, in any order; an integer K means 1, ..., K (without those below the number of kept coordinates), and a
+        sparsity the same along its `with_k`.
     warm_start : bool
         False starts every run of the way up at x0.
     both_ways : bool
@@ -205,14 +207,14 @@ def minimize_path(
     )  # fmt: skip
 
 
-def _level(k: Any, risk: Risk) -> int:
-    """k, at most the number of features."""
-    level = check_k(k, risk.n_features)
-    if k > level:
-        warnings.warn(
-            f"k={k} is greater than n_features={risk.n_features}: all features are allowed", UserWarning, stacklevel=3
-        )
-    return level
+def _level(k: Any, risk: Risk) -> Sparsity:
+    """What k means, and at most what there is."""
+    asked = as_sparsity(k)
+    sparsity = asked.within(risk.n_features)
+    if asked.k > sparsity.k:
+        there = f"n_features={risk.n_features}" if asked.plain else f"the number of {asked.counted}, {sparsity.k}"
+        warnings.warn(f"k={asked.k} is greater than {there}: all features are allowed", UserWarning, stacklevel=3)
+    return sparsity
 
 
 def _method(method: Any, constraint: ConstraintSet | None) -> Method:

@@ -343,7 +343,7 @@ def test_report_of_what_is_not_fitted(model, tmp_path):
 
 
 def test_report_refuses_what_it_cannot_tell(answer, tmp_path):
-    with pytest.raises(TypeError, match="what must be a Result, a Path or a fitted estimator, got int"):
+    with pytest.raises(TypeError, match="what must be a Result, a SparsePath or a fitted estimator, got int"):
         ez.write_report(3, tmp_path / "x.html")
     with pytest.raises(ValueError, match="a name for each of the 30 coordinates, got 2"):
         ez.write_report(answer, tmp_path / "x.html", feature_names=["a", "b"])

@@ -58,6 +58,7 @@ WRONG = {
     "signs": [(gives((np.zeros(D, dtype=bool), np.ones(D, dtype=bool))), "signs")],
     "groups_and_caps": [(gives((["a", "b"], None)), "groups_and_caps"), (gives((["a"] * D, {"c": 1.0})), "groups_and")],
     "has_sparse_maximum": [(gives(True), "has_sparse_maximum")],
+    "knows_maximum": [(gives(True), "knows_maximum")],
     "sparse_maximum": [(gives((1.0, np.zeros(D))), "not the value")],
     "sparse_support": [(gives(np.arange(D)), "sparse_support")],
     "quadratic_minimum": [(gives(lambda G, b, support: 0 * b), "downhill")],

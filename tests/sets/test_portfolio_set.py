@@ -187,7 +187,7 @@ def test_proposed_supports_have_members(seed):
     assert support.size <= k
     assert has_member(support) == possible
     if possible:
-        w = ez.restricted(v, k, gamma)
+        w = ez.restricted_projection(v, k, gamma)
         assert gamma.violation(w) <= 1e-13 and np.count_nonzero(w) <= k
 
 
@@ -198,7 +198,9 @@ def test_proposed_supports_are_the_best_ones_where_only_caps_bind():
     exact = ez.sets.GroupWise(ez.sets.SubSimplex(0.5), labels)
     for _ in range(20):
         v = rng.standard_normal(9)
-        np.testing.assert_allclose(ez.restricted(v, 4, gamma), ez.euclidean_projection(v, 4, exact), atol=1e-13)
+        np.testing.assert_allclose(
+            ez.restricted_projection(v, 4, gamma), ez.euclidean_projection(v, 4, exact), atol=1e-13
+        )
 
 
 @pytest.mark.parametrize("budget", [1.0, (0.0, 0.8), None])

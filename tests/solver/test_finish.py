@@ -14,6 +14,8 @@ from ellzero import sets as S
 from ellzero.risks.damped import Damped
 from ellzero.sets._active_set import minimise_on_polyhedron
 from ellzero.solver.exchanges import SwapSearch, _contenders, refit
+from ellzero.solver.problem import Problem
+from ellzero.sparsity import Coordinates
 from ellzero.testing import check_risk
 
 NAMES = list(support_preserving_sets(6, np.random.default_rng(0)))
@@ -165,7 +167,7 @@ class TestSwaps:
         if name == "quadratic":
             risk = ez.risks.Quadratic(X.T @ X, X.T @ y)
         start = refit(risk, S.Everywhere(), np.arange(4))
-        search = SwapSearch(risk, S.Everywhere(), 4, NONE)
+        search = SwapSearch(Problem(risk, Coordinates(4), S.Everywhere(), NONE))
         end = search.improve(start)
         assert np.count_nonzero(end.w) <= 4
         assert end.value <= start.value
@@ -209,7 +211,7 @@ class TestSwaps:
         for name, risk in risks(seed).items():
             gamma = support_preserving_sets(risk.n_features, rng)[kind]
             start = refit(risk, gamma, np.arange(3))
-            end = SwapSearch(risk, gamma, 3, NONE).improve(start)
+            end = SwapSearch(Problem(risk, Coordinates(3), gamma, NONE)).improve(start)
             assert end.value <= start.value, name
             assert np.count_nonzero(end.w) <= 3
             assert gamma.violation(end.w) <= 1e-12
@@ -217,7 +219,7 @@ class TestSwaps:
     def test_all_places_are_used_when_that_helps(self):
         risk = risks(4)["least squares"]
         start = refit(risk, S.Everywhere(), np.array([7]))
-        assert np.count_nonzero(SwapSearch(risk, S.Everywhere(), 5, NONE).improve(start).w) == 5
+        assert np.count_nonzero(SwapSearch(Problem(risk, Coordinates(5), S.Everywhere(), NONE)).improve(start).w) == 5
 
     def test_kept_coordinates_stay(self):
         risk = risks(5)["least squares"]
@@ -245,7 +247,9 @@ class TestSwaps:
             X = rng.standard_normal((25, 12)) @ (np.eye(12) + 0.6)
             risk = ez.risks.LeastSquares(X, rng.standard_normal(25))
             monkeypatch.setattr(SwapSearch, "_worth", lambda self, *a: 0.3 * original(self, *a))
-            end = SwapSearch(risk, S.Everywhere(), 4, NONE).improve(refit(risk, S.Everywhere(), np.arange(4)))
+            end = SwapSearch(Problem(risk, Coordinates(4), S.Everywhere(), NONE)).improve(
+                refit(risk, S.Everywhere(), np.arange(4))
+            )
             stopped_early += end.value > self.best_exchange(risk, S.Everywhere(), end.w) * (1 + 1e-9)
         assert stopped_early > 0
 

@@ -49,8 +49,10 @@ class Answer:
 
     def __init__(self, risk: Risk, result: Result, deadline: float) -> None:
         self.risk, self.result, self.deadline = risk, result, deadline
-        problem = make_problem(risk, result.k, result.constraint, result.keep)
-        self.k, self.gamma, self.kept, self.d = problem.k, problem.gamma, problem.kept, risk.n_features
+        if not result.sparsity.plain:
+            raise NoBound(f"there is no certificate for this sparsity yet, {result.sparsity!r}")
+        problem = make_problem(risk, result.sparsity, result.constraint, result.keep)
+        self.k, self.gamma, self.kept, self.d = problem.sparsity.k, problem.gamma, problem.kept, risk.n_features
         if isinstance(risk, BlackBox):
             raise NoBound("a black box has no gradients, and without convexity no value bounds another")
         self.x = to_host(result.x).astype(float)

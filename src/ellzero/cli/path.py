@@ -8,7 +8,7 @@ from typing import Any
 import click
 import numpy as np
 
-from ..solver.path import Path
+from ..solver.path import SparsePath
 from ..solver.result import Result
 from .inputs import LEVELS, data_options, method_options, output_options, question_options
 from .outputs import show_weights, write_weights
@@ -111,7 +111,7 @@ def _parts(question: Question, validation: float | None, seed: int) -> tuple[Any
     return risk, held_out, f"{n - last} of {n} rows"
 
 
-def _walk(screen: Screen, question: Question, risk: Any, levels: list[int], method: str, **options: Any) -> Path:
+def _walk(screen: Screen, question: Question, risk: Any, levels: list[int], method: str, **options: Any) -> SparsePath:
     """`minimize_path`, with a bar."""
     done: list[int] = []
     with screen.progress("path", len(levels)) as update:
@@ -127,7 +127,7 @@ def _walk(screen: Screen, question: Question, risk: Any, levels: list[int], meth
             raise Refusal(told, Exit.INTERRUPTED) from None
 
 
-def _rows(found: Path, rule: str) -> list[dict[str, Any]]:
+def _rows(found: SparsePath, rule: str) -> list[dict[str, Any]]:
     """What is known about every k."""
     columns: dict[str, Any] = {"k": found.ks, "nonzeros": found.nonzeros, "objective": found.fun}
     if found.validation is not None:

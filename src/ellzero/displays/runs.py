@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from .._core.arrays import to_host
-from ..solver.path import Path
+from ..solver.path import SparsePath
 from ..solver.result import Result
 from . import plot as _plot
 from .base import Display, fitted, name_of, names_seen, tidy
@@ -75,7 +75,7 @@ class PathDisplay(Display):
 
     Parameters
     ----------
-    results : Path, or sequence of Result
+    results : SparsePath, or sequence of Result
         The answers, in the order of k.
     held_out : pair of arrays, optional
         Some k, and for each of them the loss on data that was held out.
@@ -165,7 +165,7 @@ class PathDisplay(Display):
     @classmethod
     def from_result(
         cls,
-        result: Path | Sequence[Result],
+        result: SparsePath | Sequence[Result],
         *,
         feature_names: Sequence[str] | None = None,
         chosen: int | None = None,
@@ -173,7 +173,7 @@ class PathDisplay(Display):
         **options: Any,
     ) -> Self:
         """Draw what `minimize_path` returned."""
-        known = isinstance(result, Path) and result.validation is not None
+        known = isinstance(result, SparsePath) and result.validation is not None
         held_out = (result.ks, result.validation) if known else None  # type: ignore[union-attr]
         return cls(results=result, held_out=held_out, feature_names=feature_names, chosen=chosen).plot(ax, **options)
 

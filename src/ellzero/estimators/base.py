@@ -20,6 +20,7 @@ from .._core.validation import as_array, is_masked
 from ..risks.linear import LinearModel
 from ..solver.methods import Method
 from ..solver.result import Result, Status
+from ..sparsity import Sparsity
 from .certified import certify_fitted
 from .html import table_of_coefficients
 from .request import Maker, Request, read_k
@@ -83,7 +84,9 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _answers(self, risk: LinearModel, ks: list[int], request: Request, x0: Any = None) -> list[Result]:
         rng = None if self.random_state is None else check_random_state(self.random_state).randint(2**31)
-        return request.path(risk, ks, self.method, max_iter=self.max_iter, rng=rng, x0=x0).results
+        asked = getattr(self, "ks", getattr(self, "k", None))
+        levels = [asked.with_k(k) for k in ks] if isinstance(asked, Sparsity) else ks
+        return request.path(risk, levels, self.method, max_iter=self.max_iter, rng=rng, x0=x0).results
 
     # Fitting.
 

@@ -89,8 +89,9 @@ class SparseClassifier(_Classifier):
 
     Parameters
     ----------
-    k : int or float, optional
-        How many nonzero coefficients are allowed, or which fraction of them; 5 by default, or as many as there are.
+    k : int, float or sparsity, optional
+        How many nonzero coefficients are allowed, or which fraction of them, or what else is counted; 5 by default, or
+        as many as there are.
     constraint, groups
         As for `SparseRegressor`; with several classes Γ holds for the coefficients of each.
     keep : indices, names or mask, optional
@@ -149,9 +150,9 @@ class SparseClassifierCV(ChosenByCrossValidation, _Classifier):
 
     Parameters
     ----------
-    ks : int or sequence of int or float, optional
-        The k to try: numbers or fractions; an integer K means 1, ..., K. By default 1, 2, ..., 6, 8, 10, 13, 16, 20,
-        and further as long as the largest is the best.
+    ks : int, sequence of int or float, or sparsity, optional
+        The k to try: numbers or fractions; an integer K means 1, ..., K, as does a sparsity. By default 1, 2, ..., 6,
+        8, 10, 13, 16, 20, and further as long as the largest is the best.
     constraint, groups, keep, fit_intercept, standardize, method, max_iter, random_state
         As for `SparseClassifier`.
     ridge : float or sequence of float, optional

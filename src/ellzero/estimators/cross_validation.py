@@ -24,6 +24,7 @@ from sklearn.utils.validation import _check_method_params
 from .._core.arrays import to_host
 from ..risks.linear import LinearModel
 from ..solver.methods import Auto
+from ..sparsity import Sparsity
 from .base import SparseLinearModel
 from .request import Maker, Request, read_ks, typical_variance
 
@@ -100,7 +101,8 @@ class ChosenByCrossValidation(SparseLinearModel):
         """The k, in portions."""
         least = max(1, np.union1d(request.keep, request.gamma.forced).size)
         if self.ks is not None:
-            return [read_ks(self.ks, whole.n_features, request.keep.size)]
+            kept = self.ks.size(request.keep) if isinstance(self.ks, Sparsity) else request.keep.size
+            return [read_ks(self.ks, whole.n_features, kept)]
         # more than there are rows fit anything; fewer features than that can all be tried
         rows = min(train.size for train, _ in folds)
         most = max(least, min(whole.n_features, rows))

@@ -47,8 +47,9 @@ class SparseRegressor(_Regressor):
 
     Parameters
     ----------
-    k : int or float, optional
-        How many nonzero coefficients are allowed, or which fraction of them; 5 by default, or as many as there are.
+    k : int, float or sparsity, optional
+        How many nonzero coefficients are allowed, or which fraction of them, or what else is counted; 5 by default, or
+        as many as there are.
     loss : {"squared", "huber", "poisson"} or ("huber", delta)
         ℓ. Huber's is quadratic up to delta, in the units of y, and linear beyond; delta is 1.35 robust standard
         deviations of y if it is not given. "poisson" is half the deviance of counts, predictions are exp(x_iᵀw + b).
@@ -127,9 +128,9 @@ class SparseRegressorCV(ChosenByCrossValidation, _Regressor):
 
     Parameters
     ----------
-    ks : int or sequence of int or float, optional
-        The k to try: numbers or fractions; an integer K means 1, ..., K. By default 1, 2, ..., 6, 8, 10, 13, 16, 20,
-        and further as long as the largest is the best.
+    ks : int, sequence of int or float, or sparsity, optional
+        The k to try: numbers or fractions; an integer K means 1, ..., K, as does a sparsity. By default 1, 2, ..., 6,
+        8, 10, 13, 16, 20, and further as long as the largest is the best.
     loss, constraint, groups, keep, fit_intercept, standardize, method, max_iter, random_state
         As for `SparseRegressor`.
     ridge : float or sequence of float, optional

@@ -21,9 +21,10 @@ from ..risks.linear import LinearModel
 from ..risks.robust import huber_delta
 from ..sets import Box, ConstraintSet, Everywhere, GroupWise, NonNegative, Simplex, SubSimplex
 from ..solver.methods import Method, preset
-from ..solver.path import Path
+from ..solver.path import SparsePath
 from ..solver.problem import for_every_output
 from ..solver.result import Result
+from ..sparsity import Sparsity
 
 #: makes the risk of any rows: maker(X, y, ridge=, sample_weight=, fit_intercept=)
 Maker = Callable[..., LinearModel]
@@ -91,23 +92,25 @@ class Request:
             return chosen
         return replace(chosen, standardize=self.standardize)
 
-    def minimize(self, risk: Risk, k: int, method: str | Method, **options: Any) -> Result:
+    def minimize(self, risk: Risk, k: int | Sparsity, method: str | Method, **options: Any) -> Result:
         """The answer for one k."""
         return minimize(risk, k, self.gamma, self.method(method), keep=self.keep, **options)
 
-    def path(self, risk: Risk, ks: list[int], method: str | Method, **options: Any) -> Path:
+    def path(self, risk: Risk, ks: Iterable[int | Sparsity], method: str | Method, **options: Any) -> SparsePath:
         """The answers for several k; Ctrl-C ends all of it."""
         with whole_call():
             return minimize_path(risk, ks, self.gamma, self.method(method), keep=self.keep, **options)
 
 
 def read_k(k: Any, n_coefficients: int, n_kept: int, name: str = "k", *, strict: bool = False) -> int:
-    """A number of nonzeros from a number or a fraction; None is the default.
+    """A number of nonzeros from a number or a fraction, or the k of a sparsity; None is the default.
 
     More than there are coefficients is all of them, with a warning, or an error if strict.
     """
     if k is None:
         return min(max(_DEFAULT_K, n_kept), n_coefficients)
+    if isinstance(k, Sparsity):
+        return k.within(n_coefficients).k
     if isinstance(k, bool) or not isinstance(k, numbers.Real):
         raise TypeError(f"{name} must be a number of nonzeros, such as 10, or a fraction, such as 0.1; got {k!r}")
     if isinstance(k, numbers.Integral):
@@ -131,8 +134,8 @@ def read_k(k: Any, n_coefficients: int, n_kept: int, name: str = "k", *, strict:
 
 
 def read_ks(ks: Any, n_coefficients: int, n_kept: int, name: str = "ks", *, strict: bool = False) -> list[int]:
-    """Increasing numbers of nonzeros; an integer K means 1, ..., K."""
-    if isinstance(ks, numbers.Integral):
+    """Increasing numbers of nonzeros; an integer K means 1, ..., K, and a sparsity the same up to its k."""
+    if isinstance(ks, (numbers.Integral, Sparsity)):
         ks = range(max(1, n_kept), read_k(ks, n_coefficients, n_kept, name, strict=strict) + 1)
     if isinstance(ks, str) or not isinstance(ks, Iterable):
         raise TypeError(f"{name} must be an integer K (for 1, ..., K) or numbers such as [2, 5, 10], got {ks!r}")

@@ -8,7 +8,7 @@ import platform
 from collections.abc import Mapping, Sequence
 from functools import singledispatch
 from importlib.metadata import version
-from pathlib import Path as FilePath
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from ..displays.base import coordinate_names, names_seen, new_figure
 from ..estimators.base import SparseLinearModel
 from ..portfolio import IndexTracker
 from ..portfolio.backtest import Backtest
-from ..solver.path import Path
+from ..solver.path import SparsePath
 from ..solver.result import Result
 from . import portfolios
 from .fingerprint import fingerprint
@@ -36,7 +36,7 @@ def write_report(
     title: str = "",
     feature_names: Sequence[str] | None = None,
     groups: Sequence[Any] | None = None,
-    over_k: PathDisplay | Path | None = None,
+    over_k: PathDisplay | SparsePath | None = None,
     tracking: TrackingDisplay | None = None,
     asked: Mapping[str, Any] | None = None,
     summary: Mapping[str, Any] | None = None,
@@ -44,12 +44,12 @@ def write_report(
     seed: Any = None,
     command: str = "",
     spread: Any = None,
-) -> FilePath:
+) -> Path:
     """Write one self-contained HTML file about a result, a path, a fitted estimator or a backtest.
 
     Parameters
     ----------
-    what : Result, Path, fitted estimator or Backtest
+    what : Result, SparsePath, fitted estimator or Backtest
         Whose answer is told. Of an estimator its `result_`, feature names and, where it has it, `path_` are used. An
         object of your own needs a method `report_sections()` that yields headings with their blocks.
     path : path of the file to write
@@ -58,7 +58,7 @@ def write_report(
         Names of the coordinates; those the estimator has seen, or x0, x1, ... by default.
     groups : sequence of labels, optional
         A group for every coordinate; those of Γ by default.
-    over_k : Path or PathDisplay, optional
+    over_k : SparsePath or PathDisplay, optional
         Answers for other k, to be drawn beside the answer; of an estimator that chose k, its own path.
     tracking : TrackingDisplay, optional
         Portfolio and index.
@@ -101,8 +101,8 @@ def report_page(what: Any, told: Told) -> Page:
     """The page about an object, up to how to run it again; an object of your own has `report_sections()`."""
     if not hasattr(what, "report_sections"):
         raise TypeError(
-            f"what must be a Result, a Path or a fitted estimator, got {type(what).__name__}; or a Backtest, or an "
-            "object that has report_sections()"
+            f"what must be a Result, a SparsePath or a fitted estimator, got {type(what).__name__}; or a Backtest, or "
+            "an object that has report_sections()"
         )
     page = Page(told.title or type(what).__name__)
     for heading, *blocks in what.report_sections():
@@ -123,7 +123,7 @@ def _(result: Result, told: Told) -> Page:
 
 
 @report_page.register
-def _(path: Path, told: Told) -> Page:
+def _(path: SparsePath, told: Told) -> Page:
     told.over_k = path
     return report_page(path.results[-1] if path.validation is None else path.select("validation"), told)
 

@@ -16,7 +16,7 @@ from .._core.arrays import to_host
 from .._core.blocks import Html, claim, facts, paragraph, table
 from ..displays import ConvergenceDisplay, PathDisplay, TrackingDisplay, WeightsDisplay
 from ..displays.base import coordinate_names, new_figure
-from ..solver.path import Path
+from ..solver.path import SparsePath
 from ..solver.result import Result
 from .figures import picture
 
@@ -29,7 +29,7 @@ class Told:
     lead: str = ""
     feature_names: Sequence[str] | None = None
     groups: Sequence[Any] | None = None
-    over_k: PathDisplay | Path | None = None
+    over_k: PathDisplay | SparsePath | None = None
     tracking: TrackingDisplay | None = None
     asked: Mapping[str, Any] = field(default_factory=dict)
     mandate: Mapping[str, str] | None = None  # in place of k and Γ
@@ -59,7 +59,7 @@ def answer(result: Result, told: Told) -> list[Html]:
     values: dict[str, Any] = {
         **(told.summary or {}),
         "objective R(w)": f"{result.fun:.8g}",
-        "nonzeros": f"{result.support.size} of at most {result.k}",
+        "nonzeros": result.sparsity.describe(result.x),
         "violation of Γ": violation,
         "iterations": result.nit,
     }

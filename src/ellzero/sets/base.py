@@ -13,7 +13,8 @@ import numpy as np
 
 from .._core.arrays import Array, finfo_eps, is_array, norm, to_host
 from .._core.linear_systems import solve
-from .._core.validation import check_indices, check_k, check_nonnegative, check_vector, require_finite
+from .._core.validation import check_indices, check_nonnegative, check_vector, require_finite
+from ..sparsity import Sparsity, as_sparsity
 from ._active_set import minimise_on_polyhedron
 from ._quadratic import minimise_by_cuts, minimise_by_gradients
 from ._reach import unbounded
@@ -204,20 +205,24 @@ class ConstraintSet(ABC):
         """Whether `sparse_maximum` is known at this μ; told without computing anything."""
         return type(self).sparse_maximum is not ConstraintSet.sparse_maximum
 
-    def sparse_maximum(self, z: Array, k: int, mu: float, keep: Any = None) -> SparseMaximum | None:
+    def knows_maximum(self, sparsity: Sparsity, mu: float = 1.0) -> bool:
+        """Whether `sparse_maximum` is known for this sparsity at this μ; for another than an int's, a set says so."""
+        return sparsity.plain and self.has_sparse_maximum(mu)
+
+    def sparse_maximum(self, z: Array, k: int | Sparsity, mu: float, keep: Any = None) -> SparseMaximum | None:
         """max <z, w> - μ/2 ||w||² over ||w||_0 <= k, w in Γ, and where it is attained; None if that is not known.
 
         For μ > 0 the maximiser is the Euclidean projection of z/μ onto the sparse members of Γ, for μ = 0 it is
         their linear oracle; the value is the conjugate h*(z) of h = μ/2 ||·||² on the sparse members, of which a
-        lower bound for R is made. It is computed from the maximiser, so exact up to rounding.
+        lower bound for R is made. It is computed from the maximiser, so exact up to rounding. Where Γ has no sparse
+        member, EmptySlice is raised.
 
         Parameters
         ----------
         z : array of shape (d,)
-        k : int
+        k : int or sparsity
         mu : float, at least 0
-        keep : indices or mask, optional
-            Coordinates that are always among the k.
+        keep : indices or mask of coordinates that are always among the k, optional
 
         Returns
         -------
@@ -225,11 +230,6 @@ class ConstraintSet(ABC):
         w : array of shape (d,) or None
             With as few nonzeros as the maximum needs; among equals lower indices win. None where the value is
             infinite because Γ is unbounded, which happens at μ = 0 only.
-
-        Raises
-        ------
-        EmptySlice
-            If Γ has no member with at most k nonzeros.
         """
         return None
 
@@ -316,13 +316,13 @@ class ConstraintSet(ABC):
         if self.n_features not in (None, d):
             raise ValueError(f"the constraint {self!r} is made for {self.n_features} coordinates, {of} has {d}")
 
-    def _demands(self, z: Array, k: int, mu: float, keep: Any) -> tuple[int, float, np.ndarray]:
+    def _demands(self, z: Array, k: int | Sparsity, mu: float, keep: Any) -> tuple[int, float, np.ndarray]:
         """The arguments of `sparse_maximum`, checked, with the forced coordinates among those to keep."""
         d = require_finite(z).shape[0]
         self.require_features(d, "z")
-        k, mu, kept = check_k(k, d), check_nonnegative(mu, "mu"), check_indices(keep, d, "keep")
-        if kept.size > k:
-            raise ValueError(f"keep names {kept.size} coordinates, more than k={k}; they count in k, so raise k")
+        sparsity, mu, kept = as_sparsity(k).within(d), check_nonnegative(mu, "mu"), check_indices(keep, d, "keep")
+        sparsity.require_keep(kept)
+        k = sparsity.k
         forced = self.forced_among(d)
         kept = np.union1d(kept, forced) if forced.size else kept
         if kept.size > k or (self.needs_entry and k == 0):

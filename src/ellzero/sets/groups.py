@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from .._core.arrays import Array, like, namespace, norm, to_host
+from ..sparsity import Sparsity, as_sparsity
 from ._allocation import Block, allocate
 from ._families import Family, Padded, in_rows, is_ranked, project_blocks
 from ._labels import assign_sets, read_groups
@@ -169,8 +170,8 @@ class GroupWise(ConstraintSet):
         """Whether `sparse_maximum` is known at this μ: for every group it must be."""
         return all(s.has_sparse_maximum(mu) for s in [*(f.example for f in self._families), *self._alone.values()])
 
-    def sparse_maximum(self, z: Array, k: int, mu: float, keep: Any = None) -> SparseMaximum | None:
-        if not self.has_sparse_maximum(mu):
+    def sparse_maximum(self, z: Array, k: int | Sparsity, mu: float, keep: Any = None) -> SparseMaximum | None:
+        if not self.knows_maximum(as_sparsity(k), mu):
             return None
         k, mu, keep = self._demands(z, k, mu, keep)
         if k == 0:

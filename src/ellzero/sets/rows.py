@@ -11,6 +11,7 @@ import numpy as np
 
 from .._core.arrays import Array, best_entries, like, namespace, scatter, to_host
 from .._core.validation import check_nonnegative, check_vector
+from ..sparsity import Sparsity, as_sparsity
 from ._range import in_range, narrowed, project_in_range, towards_zero
 from ._reach import of_ball
 from .base import ConstraintSet, SparseMaximum
@@ -95,8 +96,8 @@ class RowSet(ConstraintSet):
             return v
         return project_in_range(self._project_rows, v, *self._sliced(v, support))
 
-    def sparse_maximum(self, z: Array, k: int, mu: float, keep: Any = None) -> SparseMaximum | None:
-        if not self.has_sparse_maximum(mu):
+    def sparse_maximum(self, z: Array, k: int | Sparsity, mu: float, keep: Any = None) -> SparseMaximum | None:
+        if not self.knows_maximum(as_sparsity(k), mu):
             return None
         k, mu, kept = self._demands(z, k, mu, keep)
         if k == 0:

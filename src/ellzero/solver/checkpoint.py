@@ -228,7 +228,8 @@ def _fingerprint(run: Run) -> dict[str, Any]:
     """What must agree for a run to be continued."""
     problem = run.asked
     return {
-        "n_features": problem.risk.n_features, "n_terms": problem.risk.n_terms, "k": problem.k,
+        "n_features": problem.risk.n_features, "n_terms": problem.risk.n_terms, "k": problem.sparsity.k,
+        "sparsity": repr(problem.sparsity),
         "keep": problem.kept.tolist(), "risk": type(problem.risk).__name__, "constraint": repr(problem.gamma),
         "method": run.method.name,
     }  # fmt: skip

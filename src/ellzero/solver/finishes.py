@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from contextlib import suppress
 from dataclasses import dataclass
@@ -65,7 +64,7 @@ class LastProjection(Finish):
         """Project the best point; its value is asked for where that is affordable."""
         problem, risk, counts = state.problem, state.risk, state.counts
         counts.n_thresholds += 1
-        project = projector(self.kind, problem.gamma, problem.k, risk.n_features, problem.kept)
+        project = projector(self.kind, problem.gamma, problem.sparsity, risk.n_features, problem.kept)
         state.best = risk.at(*project(state.best.w))
         counts.reserve = risk.calls_per_value
         with suppress(BudgetSpent):
@@ -96,8 +95,8 @@ class Exchanges(Finish):
 
     def apply(self, state: State, again: Again | None = None) -> None:
         """Improve the best point by exchanges; further starts where they are asked for or likely to help."""
-        problem, clock = state.problem, state.clock
-        search = SwapSearch(state.risk, problem.gamma, problem.k, problem.kept, state.units, clock.deadline())
+        clock = state.clock
+        search = SwapSearch(state.problem, state.units, clock.deadline())
         if _few_supports(state):
             state.best, state.cut = search.best_of_all(state.best), search.cut
             return
@@ -116,9 +115,9 @@ class Exchanges(Finish):
 
 def _few_supports(state: State) -> bool:
     """Whether all supports can be tried by refits."""
-    risk, k, kept = state.risk, state.problem.k, state.problem.kept.size
-    count = math.comb(risk.n_features - kept, k - kept)
-    few = 1 < count <= _FEW and count * k * risk.n_terms <= _LITTLE
+    risk, sparsity = state.risk, state.problem.sparsity
+    count = sparsity.n_supports(risk.n_features, state.problem.kept)
+    few = 1 < count <= _FEW and count * sparsity.k * risk.n_terms <= _LITTLE
     return few and risk.convex and risk.curvature(state.best) is not None
 
 

@@ -11,6 +11,7 @@ from .._core.arrays import norm
 from .._core.directions import stream
 from .._core.validation import check_count, check_nonnegative, check_positive
 from ..risks.base import Point, Risk
+from ..sparsity import Sparsity
 from ..theory.parameters import THEOREMS, Prescription, prescribe, zoht_step
 from ..theory.parameters import Oracle as Kind
 from .finishes import Exchanges, as_finish
@@ -91,7 +92,7 @@ class Method:
         """Whether it compares entries in the units of the problem by itself, whatever those of w are."""
         return self.step == "pursuit"
 
-    def resolve(self, risk: Risk, k: int, counts: Counts, entropy: Sequence[int]) -> Method:
+    def resolve(self, risk: Risk, sparsity: Sparsity, counts: Counts, entropy: Sequence[int]) -> Method:
         """The method with every parameter a number, for one run."""
         return self
 
@@ -111,7 +112,7 @@ class Auto(Method):
     and each answer the start of the next; the better of the two ends is returned. Not so if the run was given an x0,
     or stopped by a limit.
 
-    A risk that is not known to be convex gets adaptive steps alone.
+    A risk that is not known to be convex gets adaptive steps alone, and so does a sparsity that is not of coordinates.
 
     A BlackBox knows neither L nor ν, so everything is chosen by counted function values. Each iteration estimates
     a gradient from q directions, starting with q = max(10, 2k); the step is searched around the last one that
@@ -128,14 +129,16 @@ class Auto(Method):
         super().__post_init__()
         check_count(self.n_starts, "n_starts")
 
-    def resolve(self, risk: Risk, k: int, counts: Counts, entropy: Sequence[int]) -> Method:
+    def resolve(self, risk: Risk, sparsity: Sparsity, counts: Counts, entropy: Sequence[int]) -> Method:
         """The method for this risk."""
-        if risk.has_gradient and not risk.convex:
+        if risk.has_gradient and not (risk.convex and sparsity.of_coordinates):
             return Method(step="adaptive", projection=self.projection, name="auto (adaptive)")
         if risk.has_gradient:
             parts = {"projection": self.projection, "finish": Exchanges(self.n_starts), "standardize": self.standardize}
             return Method(step="pursuit", name="auto", **parts)  # type: ignore[arg-type]
-        oracle = ZerothOrder(n_directions=GrowWhenStuck(max(10, 2 * k), max(1000, 4 * risk.n_features)), mu=self.mu)
+        oracle = ZerothOrder(
+            n_directions=GrowWhenStuck(max(10, 2 * sparsity.k), max(1000, 4 * risk.n_features)), mu=self.mu
+        )
         return Method(oracle=oracle, step="search", projection=self.projection, name="auto (zeroth-order)")
 
 
@@ -188,7 +191,7 @@ class Prescribed(Method):
     def _theirs(self) -> Kind:
         return THEOREMS[self.theorem].oracle
 
-    def resolve(self, risk: Risk, k: int, counts: Counts, entropy: Sequence[int]) -> Method:
+    def resolve(self, risk: Risk, sparsity: Sparsity, counts: Counts, entropy: Sequence[int]) -> Method:
         """The method with the theorem's numbers for this risk."""
         if self._theirs == "full" and self.epsilon is None:
             return self._with(step="1/L" if self.L is None else 1 / check_positive(self.L, "L"))
@@ -197,9 +200,9 @@ class Prescribed(Method):
             n_samples = min(risk.n_terms, 1000)
             B = estimate_variance(risk, n_samples=n_samples, rng=stream(entropy, 2**32)).value
             counts.n_gradients += risk.n_terms + n_samples
-        p = self._prescription(risk, k, B)
+        p = self._prescription(risk, sparsity.k, B)
         if self.name == "ZOHT":
-            return self._with(**self._zoht(p, risk.n_features, k))
+            return self._with(**self._zoht(p, risk.n_features, sparsity.k))
         known = p.oracle != "directions" or self.epsilon is None or self.radius is None  # else see `started`
         return self._with(step=p.step, oracle=self._oracle(p), n_iter=self._n_iter(p) if known else None)
 

@@ -7,34 +7,39 @@ from typing import Any
 
 import numpy as np
 
-from .._core.arrays import Array, like
+from .._core.arrays import Array, like, to_host
 from .._core.validation import check_indices
 from ..risks.base import Risk
 from ..risks.intercept import ExplicitIntercept
 from ..risks.linear import LinearModel
 from ..sets import ConstraintSet, GroupWise
 from ..sets.base import default_tolerance
-from .exchanges import Units
+from ..sparsity import Sparsity, as_sparsity
+from .refit import Units
 from .result import Result
 
 
 @dataclass
 class Problem:
-    """min R(w) subject to ||w||_0 <= k, w in Γ, with some coordinates always kept."""
+    """min R(w) over sparse w in Γ, with some coordinates always kept."""
 
     risk: Risk
-    k: int
+    sparsity: Sparsity
     gamma: ConstraintSet
     kept: np.ndarray
 
+    def support_of(self, w: Array) -> np.ndarray:
+        """The nonzeros of w, the kept coordinates, and what comes with them at no cost."""
+        return self.sparsity.filled(np.union1d(np.flatnonzero(to_host(w)), self.kept).astype(np.intp))
+
     def with_explicit_intercept(self) -> Problem:
-        """The same problem with the intercept, if there is one, as last coordinates: free, always kept, beyond k."""
+        """The same problem with the intercept, if there is one, as last coordinates: free, always kept, not counted."""
         if not (isinstance(self.risk, LinearModel) and self.risk.fit_intercept):
             return self
         lifted = ExplicitIntercept(self.risk)
         d, b = self.risk.n_features, np.arange(self.risk.n_features, lifted.n_features)
         gamma = GroupWise({0: self.gamma}, {0: range(d)})
-        return Problem(lifted, self.k + b.size, gamma, np.concatenate([self.kept, b]))
+        return Problem(lifted, self.sparsity.with_free(b.size), gamma, np.concatenate([self.kept, b]))
 
     def natural_units(self, standardize: bool | None = None) -> Units | None:
         """Units in which coordinates can be compared, and Γ in them.
@@ -73,7 +78,7 @@ class Problem:
         return scales
 
 
-def make_problem(risk: Risk, k: int, constraint: ConstraintSet, keep: Any) -> Problem:
+def make_problem(risk: Risk, k: int | Sparsity, constraint: ConstraintSet, keep: Any) -> Problem:
     """The problem, with Γ for the whole of w."""
     if not isinstance(constraint, ConstraintSet):
         raise TypeError(
@@ -81,7 +86,7 @@ def make_problem(risk: Risk, k: int, constraint: ConstraintSet, keep: Any) -> Pr
         )
     gamma = for_every_output(constraint, risk)
     kept = np.union1d(check_indices(keep, risk.n_features, "keep"), gamma.forced).astype(np.intp)
-    return Problem(risk, k, gamma, kept)
+    return Problem(risk, as_sparsity(k).within(risk.n_features), gamma, kept)
 
 
 def for_every_output(constraint: ConstraintSet, risk: Risk, *, of_any_size: bool = False) -> ConstraintSet:
@@ -97,11 +102,11 @@ def for_every_output(constraint: ConstraintSet, risk: Risk, *, of_any_size: bool
 
 
 def verify(result: Result) -> None:
-    """The promise of every return: at most k nonzeros, inside Γ."""
+    """The promise of every return: sparse, inside Γ."""
     allowed = max(default_tolerance(result.x), result.constraint.accuracy)
-    if result.support.size > result.k or not result.violation <= allowed:
+    if not result.sparsity.allows(result.x) or not result.violation <= allowed:
         raise RuntimeError(
-            f"the answer breaks its promise: {result.support.size} nonzeros for k={result.k}, violation "
+            f"the answer breaks its promise: {result.support.size} nonzeros for {result.sparsity.words}, violation "
             f"{result.violation:.2g} of {result.constraint!r}. If the set is your own, ellzero.testing.check_set "
             "looks for the reason (an iterative projection has to declare its `accuracy`); otherwise please report this"
         )

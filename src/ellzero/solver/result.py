@@ -14,6 +14,7 @@ from .._core.stopping import Status
 from ..risks.base import Point
 from ..risks.evaluation import BudgetSpent
 from ..sets import ConstraintSet
+from ..sparsity import Sparsity
 
 __all__ = ["Counts", "History", "Result", "Status"]
 
@@ -158,12 +159,12 @@ class Result:
     Attributes
     ----------
     x : array
-        The best point found: at most k nonzeros, in Γ.
+        The best point found: sparse, in Γ.
     fun : float
         R(x).
     support : array of int
         Where x is not zero.
-    k, constraint : what was asked.
+    sparsity, constraint : what was asked; `k` is that of the sparsity.
     status, success, message : how the run ended.
     nit : int
         Iterations made.
@@ -195,7 +196,7 @@ class Result:
     """
 
     x: Array
-    k: int
+    sparsity: Sparsity
     constraint: ConstraintSet
     support: np.ndarray
     fun: float
@@ -217,6 +218,11 @@ class Result:
     keep: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.intp))
 
     @property
+    def k(self) -> int:
+        """How much of what is counted was allowed: nonzeros, unless a sparsity was given."""
+        return self.sparsity.k
+
+    @property
     def success(self) -> bool:
         """Whether the run ended because its job was done, with an objective that is a number."""
         return self.status.success and math.isfinite(self.fun)
@@ -224,7 +230,7 @@ class Result:
     def __repr__(self) -> str:
         lines = {
             "objective": f"{self.fun:.8g}" + (f", {self.certificate.words}" if self.certificate else ""),
-            "nonzeros": f"{self.support.size} of at most {self.k}",
+            "nonzeros": self.sparsity.describe(self.x),
             "constraint": f"{self.constraint!r}, violation {self.violation:.1g}",
             "method": f"{self.method}, projection {self.projection}",
             "status": f"{self.message} ({self.nit} iterations)",

@@ -13,12 +13,12 @@ import numpy as np
 from .._core.arrays import Array, finfo_eps, like, norm, to_host
 from .._core.stopping import Status, Stop
 from ..risks.base import Point, Risk, Session
-from ..sets import ConstraintSet, EmptySlice
+from ..sets import EmptySlice
 from .journal import Journal
 from .methods import Method
 from .oracles import Gradients
 from .problem import Problem
-from .projections import NotFinite, Projector, projector
+from .projections import NotFinite, Projector, first_that_fits, projector
 from .refit import Units, refit
 from .result import Counts, Result
 from .state import Clock, State
@@ -47,17 +47,19 @@ class Run:
             problem, self.scales = problem.standardised()
         # batches of rows know no best intercept: they carry it as an extra coordinate
         self.problem = problem = problem.with_explicit_intercept() if method.kind == "batch" else problem
-        risk, k, gamma = problem.risk, problem.k, problem.gamma
-        self.method = method.resolve(risk, k, counts, entropy)
+        risk, sparsity, gamma = problem.risk, problem.sparsity, problem.gamma
+        self.method = method.resolve(risk, sparsity, counts, entropy)
         _check_values(self.method, risk, counts)
-        self.kind = _first_that_fits(gamma) if self.method.projection == "auto" else self.method.projection
+        self.kind = self.method.projection
+        if self.kind == "auto":
+            self.kind = first_that_fits(gamma, sparsity)
         self.plain = self.residual = self._projector(self.kind)  # the latter in the user's units
         units = problem.natural_units(method.standardize) if self.method.own_units else None
         if units is not None:
             self.plain = self._projector_in(units)
         self.project = self.plain if self.kind == "convex" else _counted(self.plain, counts)
         threshold = self._projector("sparse") if self.kind == "two-step" and not gamma.whole_space else None
-        self.step: Step = bind_step(self.method.step, risk, counts, gamma, threshold, units, clock.deadline)
+        self.step: Step = bind_step(self.method.step, risk, counts, problem, threshold, units, clock.deadline)
         self.oracle: Gradients = self.method.oracle.bind(risk, counts, entropy)
         self.state = State(problem, units, entropy, counts, clock, risk.at(*self._start(x0)), every)
         if x0 is not None and self.method.own_units:
@@ -70,14 +72,14 @@ class Run:
 
     def _projector(self, kind: str) -> Projector:
         problem = self.problem
-        return projector(kind, problem.gamma, problem.k, problem.risk.n_features, problem.kept)
+        return projector(kind, problem.gamma, problem.sparsity, problem.risk.n_features, problem.kept)
 
     def _projector_in(self, units: Units) -> Projector:
         """The projection in other units."""
         problem, risk = self.problem, self.problem.risk
         if self.method.projection == "auto":
-            self.kind = _first_that_fits(units.gamma)
-        inner = projector(self.kind, units.gamma, problem.k, risk.n_features, problem.kept)
+            self.kind = first_that_fits(units.gamma, problem.sparsity)
+        inner = projector(self.kind, units.gamma, problem.sparsity, risk.n_features, problem.kept)
         scales = like(units.scales, risk.zero)
 
         def project(v: Array) -> tuple[Array, Array | None]:
@@ -97,7 +99,7 @@ class Run:
         if norm(self._lower(w) - x0) > max(1e-9, 16 * finfo_eps(x0)) * norm(x0):
             gamma, nonzeros = self.asked.gamma, int(np.count_nonzero(to_host(x0)))
             warnings.warn(
-                f"x0 is infeasible ({nonzeros} nonzeros, k={self.asked.k}; violation of {gamma!r}: "
+                f"x0 is infeasible ({nonzeros} nonzeros, {self.asked.sparsity.words}; violation of {gamma!r}: "
                 f"{gamma.violation(x0):.2g}) and was projected before the start",
                 UserWarning,
                 stacklevel=5,
@@ -127,9 +129,10 @@ class Run:
     def _refit_start(self) -> None:
         """The start gets the best values on its support: the first step may not leave it for less."""
         state, problem, start = self.state, self.problem, self.state.point
-        support = np.union1d(np.flatnonzero(to_host(start.w)), problem.kept).astype(np.intp)
+        support = problem.support_of(start.w)
         point = refit(problem.risk, problem.gamma, support, start.w, state.units, state.clock.deadline())
-        point.refitted = support.size == problem.k  # with free places the first step has to look around
+        # with free places the first step has to look around
+        point.refitted = problem.sparsity.size(support) == problem.sparsity.k
         state.point = state.best = min(start, point, key=state.counts.base_value)
 
     def _lift(self, x: Array) -> Array:
@@ -203,7 +206,7 @@ class Run:
         state, counts, gamma, finish = self.state, self.state.counts, self.asked.gamma, self.method.finish
         return Result(
             x=x,
-            k=self.asked.k,
+            sparsity=self.asked.sparsity,
             constraint=gamma,
             support=np.flatnonzero(to_host(x)),
             fun=self._value(point, x, final),
@@ -279,10 +282,3 @@ def _counted(project: Projector, counts: Counts) -> Projector:
         return project(v)
 
     return counted
-
-
-def _first_that_fits(gamma: ConstraintSet) -> str:
-    """The exact projection onto the sparse members of Γ where it is known, else the next best."""
-    if gamma.has_sparse_maximum():
-        return "euclidean"
-    return "two-step" if gamma.preserves_support else "restricted"
