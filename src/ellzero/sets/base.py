@@ -227,8 +227,7 @@ class ConstraintSet(ABC):
         -------
         value : float
         w : array of shape (d,) or None
-            With as few nonzeros as the maximum needs; among equals lower indices win. None where the value is
-            infinite because Γ is unbounded, which happens at μ = 0 only.
+            With few nonzeros; among equals lower indices win. None where the value is infinite, at μ = 0 alone.
         """
         return None
 
