@@ -18,9 +18,9 @@ import numpy as np
 
 from .._core.arrays import finfo_eps, to_host
 from ..risks import Risk
-from ..risks.accuracy import on_host
+from ..risks.form import QuadraticForm
 from ..risks.linear import LinearModel
-from ._form import EPS, QuadraticForm, lack_of_convexity
+from ._form import EPS, lack_of_convexity
 
 _SMALL = 10**7  # entries of X that are copied to the host in double precision
 
@@ -101,7 +101,7 @@ class ModelPart(SmoothPart):
 
     def __init__(self, risk: LinearModel) -> None:
         if risk.design.explicit and risk.n_terms * risk.design.shape[1] <= _SMALL:
-            risk = on_host(risk, np.arange(risk.design.shape[1]))
+            risk = risk.on_host()
         self.risk, self.mu, self.d = risk, risk.ridge, risk.n_features
         design = risk.design
         self.eps = max(EPS, finfo_eps(design.reference))

@@ -26,8 +26,9 @@ from typing import Any
 
 import numpy as np
 
+from ..risks.form import QuadraticForm
 from ..sets._slices import Polyhedron
-from ._form import EPS, QuadraticForm
+from ._form import EPS
 from ._ties import shares_of_ties
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from .._core.arrays import finfo_eps, to_host
-from ..risks import BlackBox, Quadratic, Risk
+from ..risks import LinearModel, Risk
 from ..risks.accuracy import EPS, Measured, PlainMeasure
-from ..risks.linear import LinearModel
+from ..risks.form import QuadraticForm
 from ..sets import Box, ConstraintSet, EmptySlice, Everywhere, LinfBall, NonNegative
 from ..sets._slices import Polyhedron, enclosing, polyhedron
 from ..sets.base import MemberNotFound
@@ -21,7 +21,7 @@ from ..solver.problem import make_problem
 from ..solver.result import Result
 from ..theory.extents import largest_norm
 from ._copies import without_copies
-from ._form import QuadraticForm, improve_split, smallest_eigenvalue
+from ._form import improve_split, smallest_eigenvalue
 from ._leaf import Slice, bound_on_support
 from ._parts import FormPart, ModelPart, PlainPart, SmoothPart
 from .atoms import Atoms
@@ -40,12 +40,8 @@ def _splits(form: QuadraticForm) -> list[np.ndarray]:
 
 def _too_small(risk: Risk) -> str:
     """Why nothing can be proved of data whose squares are lost; empty if they are not."""
-    squares = np.ones(0)
-    if isinstance(risk, LinearModel) and risk.design.explicit:
-        squares = risk._column_squares
-    elif isinstance(risk, Quadratic):
-        squares = np.abs(np.diag(risk._matrix)) if risk.n_features <= _LARGEST_WHOLE else squares
-    if ((squares > 0) & (squares < 1e-280)).any():
+    squares = risk.squares()
+    if squares is not None and ((squares > 0) & (squares < 1e-280)).any():
         return "the data are so small that their squares underflow; rescale them"
     return ""
 
@@ -65,7 +61,7 @@ class Root:
         self.fixed_in = self.fixed_out = np.empty(0, dtype=np.intp)
         self.twins = np.empty(0, dtype=np.intp)  # coordinates with exact copies: none of these is in every answer
         self.larger = False  # whether Γ was replaced by a larger set
-        if isinstance(risk, BlackBox):
+        if not risk.has_gradient:
             self.refused = "a black box has no gradients, and without convexity no value bounds another"
             return
         self.at_zero = risk.at(risk.zero).value
@@ -80,14 +76,14 @@ class Root:
         if too_small := _too_small(risk):
             self.refused = too_small
             return
-        readable = not isinstance(risk, LinearModel) or risk.design.explicit
+        readable = risk.readable
         if self.k >= self.d and self.d <= _LARGEST_WHOLE and readable:  # nothing to relax: one convex problem
             self.floor = max(self.floor, self.bound(np.arange(self.d)))
             self.how = "the convex problem itself: its best point, and how little a projected step moves it"
             if result.fun - self.floor <= self.allowance(None, result.fun):
                 self.relaxation = Whole(self.k)
                 return
-        self.form = QuadraticForm.of(risk, self.k)
+        self.form = risk.quadratic_form(self.k)
         self.relaxation = self._choose()
         if self.refused and self.k >= self.d and readable and math.isfinite(self.floor):
             self.relaxation, self.refused = Whole(self.k), ""

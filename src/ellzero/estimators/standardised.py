@@ -8,13 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.sparse import diags_array
 
 from .._core.arrays import like, to_host
 from .._core.interruption import whole_call
-from ..design.reading import as_design
-from ..risks.base import Constant, Rescaled, Risk
-from ..risks.linear import LinearModel
+from ..risks import LinearModel
+from ..risks.base import Constant, Rescaled, Risk, changed
 from ..solver.methods import Auto, Method, preset
 from ..solver.path import minimize_path
 from ..solver.problem import verify
@@ -65,13 +63,7 @@ def _no_scales() -> None:
 
 def _standardised(risk: LinearModel, scales: np.ndarray) -> Risk:
     """u ↦ R(s∘u): the same model of other columns, but for a ridge, which is another for each of them."""
-    plain = copy.copy(risk)
-    for known in ("_spectrum", "_column_squares"):
-        plain.__dict__.pop(known, None)
-    X: Any = risk.design.X  # type: ignore[attr-defined]
-    own: Any = scales[: risk.design.shape[1]].astype(X.dtype)
-    plain.design = as_design(X * own if isinstance(X, np.ndarray) else X @ diags_array(own))
-    plain.ridge = 0.0
+    plain = changed(risk, design=risk.design.scaled(scales[: risk.design.shape[1]]), ridge=0.0)
     return plain if risk.ridge == 0 else _WithRidge(risk, scales, plain)
 
 

@@ -140,7 +140,7 @@ class IndexTracker(BaseEstimator):  # type: ignore[misc]
             risk = risk[1](start.x)
         self.result_ = self._solve(risk, mandate, None if start is None else start.x)
         self._mandate = mandate
-        self.delta_ = risk.delta if isinstance(risk, Huber) else None
+        self.delta_ = getattr(risk, "delta", None)
         self.n_features_in_ = data.names.size
         self.__dict__.pop("feature_names_in_", None)
         self.__dict__.pop("certificate_", None)

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
 from .._core.arrays import Array, index_like, like, namespace, scatter, to_host
 from .._core.directions import Directions
 from .._core.validation import as_numbers, check_indices, check_vector
+from .accuracy import Measured
+from .curvature import Curvature, SelectedCurvature
+from .form import QuadraticForm
 
-if TYPE_CHECKING:
-    from .accuracy import Measured
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -110,6 +113,16 @@ class Risk(ABC):
     convex: bool = False
     #: a number that R never goes below; 0 for losses
     lower_bound: float = -math.inf
+    #: whether R can tell its gradients, and not only its values
+    has_gradient: bool = True
+    #: whether an intercept is profiled out of R
+    fit_intercept: bool = False
+    #: whether R has a parameter `ridge`, which adds to its curvature
+    takes_ridge: bool = False
+    #: whether the data of R can be read entry by entry
+    readable: bool = True
+    #: whether the state of a point is the same for a risk that `restrict` has made
+    keeps_state: bool = False
     #: how often the function behind R is called for one value
     calls_per_value: int = 1
     #: whether the noise in R(w) is another in every iteration, so that values of two iterations do not compare
@@ -171,9 +184,58 @@ class Risk(ABC):
         """Sizes of the data's columns, by which coordinates can be compared; None where there are none to be had."""
         return None
 
-    def curvature(self, point: Point) -> Any:
+    def curvature(self, point: Point) -> Curvature | None:
         """½∇²R at a point, known by its columns and its diagonal; None where these are not to be had."""
         return None
+
+    # What some risks know of themselves, and nobody else has to ask them by their class for.
+
+    def hessian_bound(self) -> tuple[np.ndarray, float, bool] | None:
+        """H with ∇²R ⪯ H everywhere, what rounding may have moved its eigenvalues by, and whether H is ∇²R itself."""
+        return None
+
+    def quadratic_form(self, k: int) -> QuadraticForm | None:
+        """R from below as its matrix, for w with at most k nonzeros; None for other risks, or where it is too dear."""
+        return None
+
+    def squares(self) -> np.ndarray | None:
+        """The sizes of the squares that R is made of, one a column of the data, so that underflow can be noticed."""
+        return None
+
+    def columns(self, index: np.ndarray) -> np.ndarray | None:
+        """X[:, index], on the host and in double precision, where R is a function of Xw alone."""
+        return None
+
+    def gradient_bounds(self, radius: float | None = None) -> np.ndarray | None:
+        """For each term i a bound on ||∇R_i(w) - ridge·w|| over ||w|| <= radius, or over all w."""
+        return None
+
+    @property
+    def n_observations(self) -> int:
+        """How many terms count."""
+        return self.n_terms
+
+    def deviance(self, w: Array) -> float | None:
+        """-2 log-likelihood at w up to a constant, the ridge left out; None where R stands for no likelihood."""
+        return None
+
+    def intercept(self, w: Array) -> Any:
+        """The intercept that is best for w; 0 without one."""
+        return 0.0
+
+    def with_explicit_intercept(self) -> Risk:
+        """The same with the intercept as last coordinates of w, where one is profiled out."""
+        return self
+
+    def held_out_loss(self, w: Array, fitted: Risk) -> tuple[float, float]:
+        """The mean loss of w without the ridge, and its standard error, NaN where R has no rows.
+
+        The intercept is that of the risk that w was fitted to.
+        """
+        return self.value(w), math.nan
+
+    def forget(self) -> None:  # noqa: B027 - most have gathered nothing
+        """Let go of what a run has gathered."""
 
     def is_settled(self, w: np.ndarray, value: float) -> bool:
         """Whether a value of R(w) in the working precision is known to be good to twelve digits."""
@@ -290,14 +352,10 @@ class Restricted(Risk):
 
     measured.__doc__ = Risk.measured.__doc__
 
-    def curvature(self, point: Point) -> Any:
+    def curvature(self, point: Point) -> Curvature | None:
         """That of the whole risk, on the support."""
         whole = self.risk.curvature(point.state)
-        if whole is None:
-            return None
-        from .class_curvature import SelectedCurvature
-
-        return SelectedCurvature(whole, self.support)
+        return None if whole is None else SelectedCurvature(whole, self.support)
 
     @property
     def smoothness(self) -> Constant:
@@ -318,6 +376,15 @@ class Restricted(Risk):
 def no_longer_exact(constant: Constant) -> Literal["bound", "estimate"]:
     """The source of a bound that rests on this constant."""
     return "estimate" if constant.source == "estimate" else "bound"
+
+
+def changed(thing: T, **facts: Any) -> T:
+    """A copy with other facts; what was computed from the old ones is forgotten."""
+    copied, kind = copy.copy(thing), type(thing)
+    for name in [name for name in vars(copied) if isinstance(getattr(kind, name, None), cached_property)]:
+        del vars(copied)[name]
+    vars(copied).update(facts)
+    return copied
 
 
 def _check_rows(rows: Any, n_terms: int) -> np.ndarray:

@@ -77,6 +77,8 @@ class BlackBox(Risk):
     1.0
     """
 
+    has_gradient = False
+
     def __init__(
         self,
         f: Callable[..., Any] | None,

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .._core.arrays import to_host
-from .curvature import LinearCurvature
-
-if TYPE_CHECKING:
-    from .multinomial import Multinomial
+from .linear_curvature import LinearCurvature
+from .terms import LinearTerms
 
 
 class ClassCurvature(LinearCurvature):
@@ -21,13 +18,13 @@ class ClassCurvature(LinearCurvature):
     metric of the classes, (Σ_i D_i) β = Σ_i D_i Z_i, D_i = share_i (diag π_i - π_i π_iᵀ).
     """
 
-    def __init__(self, model: Multinomial, predictions: np.ndarray) -> None:
+    def __init__(self, model: LinearTerms, probability: np.ndarray) -> None:
         share = model.share if isinstance(model.share, float) else to_host(model.share).astype(float)
         self.model, self.exact, self.spent = model, False, 0
         self.p, self.c = model.design.shape[1], model.n_outputs
         self.room, self._cache = max(math.prod(model.design.shape), 10**7), {}
         self.weights = np.broadcast_to(0.5 * np.asarray(share), (model.n_terms,))
-        self.probability = to_host(model._softmax(predictions)).astype(float)
+        self.probability = probability
         self.weighted = self.weights[:, None] * self.probability
         self.inverse: np.ndarray | None = None
         if model.fit_intercept:
@@ -108,37 +105,3 @@ def _inverse(A: np.ndarray) -> np.ndarray:
     except np.linalg.LinAlgError:  # a saturated model
         inverse = np.linalg.pinv(A, hermitian=True)
     return inverse
-
-
-class SelectedCurvature:
-    """G on some of the coordinates."""
-
-    def __init__(self, whole: Any, support: np.ndarray) -> None:
-        self.whole, self.support, self.exact = whole, support, whole.exact
-
-    @property
-    def spent(self) -> int:
-        """Products with the data so far."""
-        return int(self.whole.spent)
-
-    def affords(self, n_columns: int) -> bool:
-        """Whether so many columns fit."""
-        return bool(self.whole.affords(n_columns))
-
-    @property
-    def diagonal(self) -> np.ndarray:
-        """The diagonal of G."""
-        return np.asarray(self.whole.diagonal[self.support])
-
-    def columns(self, index: np.ndarray) -> np.ndarray:
-        """G[:, index]."""
-        return np.asarray(self.whole.columns(self.support[index])[self.support])
-
-    def images(self, index: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-        """G[:, index] @ vectors."""
-        return np.asarray(self.whole.images(self.support[index], vectors)[self.support])
-
-    def block(self, index: np.ndarray) -> np.ndarray:
-        """G[index, index]."""
-        block: np.ndarray = self.whole.block(self.support[index])
-        return block

@@ -11,7 +11,6 @@ from .._core.arrays import norm
 from .._core.directions import stream
 from .._core.validation import check_count, check_nonnegative, check_positive
 from ..risks.base import Point, Risk
-from ..risks.blackbox import BlackBox
 from ..theory.parameters import Prescription, prescribe, zoht_step
 from .oracles import FullGradient, MiniBatch, Oracle, VarianceReduced, ZerothOrder, estimate_variance
 from .projections import PROJECTIONS
@@ -109,9 +108,9 @@ class Auto(Method):
 
     def resolve(self, risk: Risk, k: int, counts: Counts, entropy: Sequence[int]) -> Method:
         """The method for this risk."""
-        if not isinstance(risk, BlackBox) and not risk.convex:
+        if risk.has_gradient and not risk.convex:
             return Method(step="adaptive", projection=self.projection, name="auto (adaptive)")
-        if not isinstance(risk, BlackBox):
+        if risk.has_gradient:
             return Method(
                 step="pursuit", projection=self.projection, finish="swap", name="auto", n_starts=self.n_starts
             )  # fmt: skip
@@ -181,7 +180,7 @@ class Prescribed(Method):
         p = self._prescription(start.risk, k=None)
         G = self.gradient_norm
         if G is None:
-            if isinstance(start.risk, BlackBox):
+            if not start.risk.has_gradient:
                 raise ValueError(
                     f"the number of iterations of {self.theorem} depends on ‖∇R(w̄)‖, which a black box does not tell; "
                     "give gradient_norm=, or leave out epsilon and radius and use max_queries"

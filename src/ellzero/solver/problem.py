@@ -9,8 +9,6 @@ import numpy as np
 
 from .._core.validation import check_indices
 from ..risks.base import Risk
-from ..risks.intercept import ExplicitIntercept
-from ..risks.linear import LinearModel
 from ..sets import ConstraintSet, GroupWise
 from ..sets._rescale import natural_scales
 from ..sets.base import default_tolerance
@@ -29,8 +27,7 @@ class Problem:
 
     def with_explicit_intercept(self) -> Problem:
         """The same problem with the intercept as last coordinates: free, always kept, beyond k."""
-        assert isinstance(self.risk, LinearModel)
-        lifted = ExplicitIntercept(self.risk)
+        lifted = self.risk.with_explicit_intercept()
         d, b = self.risk.n_features, np.arange(self.risk.n_features, lifted.n_features)
         gamma = GroupWise({0: self.gamma}, {0: range(d)})
         return Problem(lifted, self.k + b.size, gamma, np.concatenate([self.kept, b]))

@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from .._core.arrays import Array, index_like, like, norm, scatter, to_host
 from ..risks.base import Point, Risk
-from ..risks.curvature import LinearCurvature
-from ..risks.linear import LinearModel
+from ..risks.curvature import Curvature
 from ..sets import ConstraintSet
 from .small_quadratic import minimise_quadratic, refined, solve
 
@@ -59,7 +57,7 @@ def refit(
             else:
                 here = _newton(part, gamma, support, here, units, deadline)
     point = risk.at(scatter(here.w, index_like(support, here.w), risk.n_features), index_like(support, here.w))
-    if type(part) is type(risk) and part.n_outputs == 1 and isinstance(part, LinearModel):
+    if risk.keeps_state and type(part) is type(risk):
         point._state = here.state  # the same predictions, without another look at the data
     return point
 
@@ -83,6 +81,7 @@ def _newton(
     bold = 1.0
     for _ in range(300):  # Newton needs few, the majoriser of a robust loss more
         model = part.curvature(here)
+        assert model is not None  # or `refit` had gone another way
         G = model.block(np.arange(support.size)) / bold
         values = to_host(here.w).astype(float)
         # where one step is enough it starts from the origin: the same answer to the last digit, whatever the start
@@ -101,9 +100,9 @@ def _newton(
         if model.exact:
             if accurate:
                 return part.at(like(target, here.w))
-            if not isinstance(model, LinearCurvature):  # G as it was given; that of data is rounded itself
-                target = refined(G, b, target)
-            return _polished(model, part.at(like(target, here.w)))
+            if model.corrects:
+                return _polished(model, part.at(like(target, here.w)))
+            return part.at(like(refined(G, b, target), here.w))
         there = _along(part, here, target - values)
         if there is here:
             downhill = float(to_host(here.gradient) @ (target - values)) <= 0
@@ -130,10 +129,10 @@ def _along(part: Risk, here: Point, move: np.ndarray) -> Point:
     return here
 
 
-def _polished(model: Any, point: Point) -> Point:
+def _polished(model: Curvature, point: Point) -> Point:
     """The same minimiser of a quadratic, from the columns themselves where G, their products, is too coarse."""
     for _ in range(3):
-        move = model.correction(point) if isinstance(model, LinearCurvature) else None
+        move = model.correction(to_host(point.w), point.state)
         if move is None:
             break
         there = point.risk.at(like(to_host(point.w) + move, point.w))

@@ -16,7 +16,6 @@ from .._core.arrays import Array, finfo_eps, like, norm, to_host
 from ..risks.base import Point
 from ..risks.blackbox import BlackBox, BlackBoxError, Session
 from ..risks.evaluation import BudgetSpent
-from ..risks.linear import LinearModel
 from ..sets import ConstraintSet, EmptySlice
 from .checkpoint import Journal, journal_of, load, save
 from .exchanges import Units, refit
@@ -41,7 +40,7 @@ class Run:
         self.started = time.perf_counter()
         self.asked = problem
         stochastic = isinstance(method.oracle, (MiniBatch, VarianceReduced)) or "HSG" in getattr(method, "theorem", "")
-        lift = stochastic and isinstance(problem.risk, LinearModel) and problem.risk.fit_intercept
+        lift = stochastic and problem.risk.fit_intercept
         self.problem = problem.with_explicit_intercept() if lift else problem
         self.lifted = self.problem is not problem
         self.risk, self.every, self.entropy = self.problem.risk, every, list(entropy)
@@ -199,8 +198,7 @@ class Run:
 
     def __exit__(self, *error: object) -> None:
         self._stack.close()
-        if isinstance(self.risk, LinearModel):
-            self.risk.design.forget()
+        self.risk.forget()
         # these hold closures over the run, and a cycle would keep the data until the collector comes by
         del self.project, self.plain, self.residual, self.step, self.oracle, self.proof
 

@@ -13,7 +13,7 @@ from .._core.arrays import Array, like, to_host
 from .._core.directions import Directions, blocks
 from .._core.validation import NotFinite, check_count, check_positive
 from ..risks.base import Point, Risk
-from ..risks.blackbox import BlackBox, BlackBoxError
+from ..risks.blackbox import BlackBoxError
 from ..risks.evaluation import BudgetSpent
 from .result import Counts
 from .schedules import as_schedule
@@ -132,7 +132,7 @@ class DirectionalGradients:
             self.counts.add(-self._unasked)
             raise
         if used == 0:
-            if isinstance(self.risk, BlackBox):
+            if not self.risk.has_gradient:
                 raise BlackBoxError(f"none of the {q} evaluations of iteration {t} gave a value")
             raise NotFinite(f"none of the {q} values of iteration {t} is finite")
         return like(total * (self.risk.n_features / used), point.w)
