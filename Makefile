@@ -20,10 +20,12 @@ demo: $(READY)  ## group-constrained sparse regression on a simulated market: ta
 test: $(READY) lint  ## lint, type check and the whole test suite, from zero
 	$(BIN)/python -m pytest -n auto
 
-lint: $(READY)  ## ruff and mypy
+lint: $(READY)  ## style, types, directions of imports, unused code
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/vulture
 
 bench: $(READY)  ## every benchmark; ratios measured in one run
 	$(BIN)/python -m benchmarks

@@ -10,6 +10,7 @@ import pytest
 import ellzero as ez
 from ellzero import sets as S
 from ellzero.risks.curvature import LinearCurvature
+from ellzero.sets._positions import Positions
 from ellzero.solver.exchanges import SwapSearch, refit
 
 NONE = np.empty(0, dtype=np.intp)
@@ -186,6 +187,45 @@ class TestLimits:
         gamma = S.Intersection(S.L1Ball(0.5), S.L2Ball(0.3))
         point = refit(risk, gamma, np.arange(6), deadline=time.perf_counter())
         assert gamma.violation(point.w) <= 1e-12 and math.isfinite(point.value)
+
+    def test_a_refit_whose_start_overflows_takes_few_projections(self, monkeypatch):
+        """exp(5000) at the member next to the origin: gradient steps without a slope had no end."""
+        calls, project = [], Positions.project
+
+        def counted(part, v):
+            calls.append(v)
+            assert len(calls) < 200
+            return project(part, v)
+
+        monkeypatch.setattr(Positions, "project", counted)
+        risk = ez.risks.Poisson([[1.0, 1e4], [-0.5, -2e3], [0.3, 4e3]], [1.0, 2.0, 0.0])
+        gamma = S.Portfolio(budget=1.0, upper=1.0)
+        point = refit(risk, gamma, np.arange(2))
+        best = min(risk.value([1 - share, share]) for share in np.linspace(0.0, 0.01, 1001))
+        assert point.value <= best * (1 + 1e-12) and gamma.violation(point.w) <= 1e-15
+        endless = refit(risk, S.Portfolio(budget=1.0, upper=0.5), np.arange(2))  # at its only member
+        assert endless.value == math.inf and endless.w.tolist() == [0.5, 0.5]
+
+    def test_the_time_limit_holds_for_the_refit_of_a_start(self):
+        class Slow(S.ConstraintSet):
+            """A ball whose projection takes five milliseconds."""
+
+            convex = closed_under_zeroing = True
+            calls = 0
+
+            def project(self, v, support=None):
+                self.calls += 1
+                time.sleep(0.005)
+                return v * min(1.0, 0.5 / max(float(np.linalg.norm(v)), 1e-300))
+
+            def violation(self, w):
+                return max(float(np.linalg.norm(w)) / 0.5 - 1, 0.0)
+
+        rng = np.random.default_rng(3)
+        X = rng.standard_normal((60, 8)) @ np.diag(10.0 ** np.arange(0, 4, 0.5)) @ rng.standard_normal((8, 8))
+        gamma = Slow()
+        ez.minimize(ez.risks.Logistic(X, X[:, 0] > 0), 8, gamma, x0=np.full(8, 0.01), time_limit=0.1)
+        assert gamma.calls < 100  # no more than fit into the time, and some to begin and to end with
 
 
 def test_part_of_a_multinomial_risk_can_be_minimised():

@@ -12,6 +12,7 @@ import ellzero as ez
 from ellzero.certificates import CertificateStatus
 from ellzero.certificates._copies import without_copies
 from ellzero.certificates._form import QuadraticForm, lack_of_convexity
+from ellzero.certificates._parts import FormPart
 from ellzero.risks.accuracy import accurate_product
 
 S = ez.sets
@@ -321,6 +322,21 @@ class TestWhatARefereeFound:
         X = rng.standard_normal((400, 2)).astype(np.float32)
         risk = ez.risks.LeastSquares(aslinearoperator(X), rng.standard_normal(400).astype(np.float32), ridge=1.0)
         assert ez.certify(risk, ez.minimize(risk, 2)).status is CertificateStatus.NO_BOUND
+
+    def test_atoms_that_cancel_are_rounded_by_their_own_sizes(self):
+        """Σλ_j a_j next to 0 from atoms of size 1: its image is off by the rounding of theirs."""
+        for seed in range(20):
+            rng = np.random.default_rng(seed)
+            X = rng.standard_normal((8, 4))
+            part = FormPart(QuadraticForm.of(ez.risks.Quadratic(X.T @ X, np.zeros(4)), 4), 4, 0.0)
+            a = rng.standard_normal(4)
+            atoms, weights = np.array([a, -a * (1 + 1e-14)]), np.array([0.5, 0.5])
+            v, image = weights @ atoms, weights @ np.array([part.image(atom) for atom in atoms])
+            look = part.look(v, image, weights @ np.abs(atoms))
+            w = [sum(F(0.5) * F(float(atom[i])) for atom in atoms) for i in range(4)]
+            exact = [-sum(F(float(q)) * x for q, x in zip(row, w, strict=True)) for row in part.form.Q]
+            off = math.sqrt(sum(float(F(float(z)) - e) ** 2 for z, e in zip(look.z, exact, strict=True)))
+            assert off <= look.error
 
     def test_losses_of_ones_own_are_known_by_their_values_alone(self):
         class Steeper(ez.risks.LeastSquares):

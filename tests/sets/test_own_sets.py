@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from itertools import combinations
 
 import cvxpy as cp
@@ -10,6 +11,8 @@ import pytest
 
 import ellzero as ez
 from ellzero import sets
+from ellzero.certificates import CertificateStatus
+from ellzero.sets.base import MemberNotFound
 
 D, K = 5, 2
 
@@ -277,3 +280,38 @@ def test_check_set_finds_false_facts():
         with pytest.raises(AssertionError, match=words):
             ez.testing.check_set(wrong(), D, K, rng=0)
     ez.testing.check_set(Unit(), D, K, rng=0)
+
+
+def test_a_product_of_inexact_projections_claims_no_more_than_its_parts():
+    """Three rounds of Dykstra's projections at most: a half-space that rests on the declared accuracy cuts members off."""
+    names = ["a", "c", "a", "a", None, "a", "c"]
+    a, c = np.array([0, 2, 3, 5]), np.array([1, 6])
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        axes = rng.uniform(0.5, 2, 4)
+        parts = [sets.L2Ball(1.0), sets.Ellipsoid(axes, 1.0), sets.L1Ball(1.2)]
+        gamma = sets.GroupWise({"a": sets.Intersection(*parts, tol=1e-2, max_iter=3), "c": sets.L1Ball(0.5)}, names)
+        v = 3 * rng.standard_normal(7)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # that they have not converged
+            p, n, slack, spread = gamma.supporting(v, np.arange(7))
+        w, budget = cp.Variable(7), [cp.norm(w_a := cp.Variable(4)) <= 1]
+        budget += [cp.norm(cp.multiply(1 / axes, w_a)) <= 1, cp.norm1(w_a) <= 1.2, w[a] == w_a, cp.norm1(w[c]) <= 0.5]
+        cp.Problem(cp.Maximize(n @ w), [*budget, w[4] == v[4]]).solve(solver="CLARABEL")  # n is 0 there
+        assert n @ (w.value - p) <= slack + spread * np.linalg.norm(w.value - p) + 1e-7
+
+
+def test_a_set_on_which_no_member_is_found_has_no_bound_but_no_error():
+    class Lost(sets.Intersection):
+        """Alternating projections that do not meet, where a lower bound asks for them."""
+
+        def supporting(self, v, support):
+            raise MemberNotFound("alternating projections did not meet")
+
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((20, 4))
+    risk = ez.risks.Logistic(X, X[:, 0] > 0)
+    result = ez.minimize(risk, 4, Lost(sets.Simplex(1.0), sets.LinfBall(0.6)))
+    certificate = ez.certify(risk, result)
+    assert 0 <= certificate.lower_bound <= result.fun
+    assert certificate.status is not CertificateStatus.OPTIMAL

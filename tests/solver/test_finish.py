@@ -114,6 +114,21 @@ class TestRefit:
         v = gamma.project(u - 1e3 * slope)
         assert slope @ (v - u) >= -1e-9
 
+    @pytest.mark.parametrize("seed", [3, 6, 8, 10, 16, 24])
+    def test_a_robust_loss_takes_few_steps(self, seed, monkeypatch):
+        """Its majoriser alone took up to 283 of them."""
+        rng = np.random.default_rng(seed)
+        n, d = int(rng.integers(10, 200)), int(rng.integers(2, 9))
+        X = rng.standard_normal((n, d)) * 10.0 ** rng.uniform(-2, 2, d)
+        y = X @ rng.standard_normal(d) + rng.standard_t(1.2, n)
+        risk = ez.risks.Huber(X, y, fit_intercept=seed % 2 == 0, delta=10.0 ** rng.uniform(-2, 1))
+        steps, curvature = [], ez.risks.Huber.curvature
+        monkeypatch.setattr(ez.risks.Huber, "curvature", lambda r, p: steps.append(p.value) or curvature(r, p))
+        point = refit(risk, ez.sets.Everywhere(), np.arange(d))
+        scales = np.abs(X).mean(axis=0)
+        assert np.abs(point.gradient / scales).max() <= 1e-7 * risk.delta
+        assert len(steps) <= 30
+
     def test_every_start_ends_on_the_same_face(self):
         shape, G, b = polyhedron(S.L1Ball(1.0), 2), np.eye(2), np.array([2.0, 1.5])
         for start in ([0.0, 0.0], [0.6, 0.4], [1.0, 0.0], [0.0, -1.0], [0.3, 0.3], [-0.5, -0.5]):

@@ -50,8 +50,11 @@ class SmoothPart(ABC):
         """Aw, flat."""
 
     @abstractmethod
-    def look(self, w: np.ndarray, image: np.ndarray) -> Look:
-        """f at w, whose image is given (exactly or not: what is returned holds for the image)."""
+    def look(self, w: np.ndarray, image: np.ndarray, gross: np.ndarray | None = None) -> Look:
+        """f at w, whose image is given (exactly or not: what is returned holds for the image).
+
+        Where w and its image are sums Σλ_j a_j, `gross` is Σλ_j|a_j|, by which they are rounded.
+        """
 
     @abstractmethod
     def f(self, w: np.ndarray, image: np.ndarray) -> float:
@@ -78,13 +81,14 @@ class FormPart(SmoothPart):
     def f(self, w: np.ndarray, image: np.ndarray) -> float:
         return float(self.form.c + w @ (0.5 * image - self.form.b))
 
-    def look(self, w: np.ndarray, image: np.ndarray) -> Look:
+    def look(self, w: np.ndarray, image: np.ndarray, gross: np.ndarray | None = None) -> Look:
         form = self.form
-        size = math.sqrt(2 * form.energy) + float(form.roots @ np.abs(w))
+        summed = float(form.roots @ (np.abs(w) if gross is None else gross))
+        size = math.sqrt(2 * form.energy) + summed
         largest = np.sort(form.roots)[::-1][: self.k]
         error = 4 * form.rounding * size * float(np.linalg.norm(largest))
         square = float(w @ image)
-        slack = 4 * form.rounding * (abs(square) + size * float(form.roots @ np.abs(w))) + 8 * EPS * abs(form.c)
+        slack = 4 * form.rounding * (abs(square) + size * summed) + 8 * EPS * abs(form.c)
         return Look(self.f(w, image), form.c - 0.5 * square - slack, form.b - image, error)
 
     def curvature(self, one: int, atoms: np.ndarray, images: np.ndarray) -> np.ndarray:
@@ -127,7 +131,7 @@ class ModelPart(SmoothPart):
     def f(self, w: np.ndarray, image: np.ndarray) -> float:
         return self.risk._mean_loss(self._shaped(image))
 
-    def look(self, w: np.ndarray, image: np.ndarray) -> Look:
+    def look(self, w: np.ndarray, image: np.ndarray, gross: np.ndarray | None = None) -> Look:
         risk, z = self.risk, self._shaped(image)
         slopes = risk._share * risk._slope(z, risk.y)
         a, prediction = to_host(slopes).astype(float), to_host(z).astype(float)
@@ -168,7 +172,7 @@ class PlainPart(SmoothPart):
     def f(self, w: np.ndarray, image: np.ndarray) -> float:
         return self.risk.value(image) - 0.5 * self.mu * float(image @ image)
 
-    def look(self, w: np.ndarray, image: np.ndarray) -> Look:
+    def look(self, w: np.ndarray, image: np.ndarray, gross: np.ndarray | None = None) -> Look:
         point = self.risk.at(self.risk.as_vector(image))
         f = point.value - 0.5 * self.mu * float(image @ image)
         gradient = to_host(point.gradient).astype(float) - self.mu * image

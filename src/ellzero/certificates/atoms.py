@@ -118,7 +118,7 @@ class Atoms:
             weights, _ = self._correct(atoms, images, h, weights, M, curved)
         for _ in range(max_iter):
             v, image = weights @ atoms, weights @ images
-            look = part.look(v, image)
+            look = part.look(v, image, weights @ np.abs(atoms))
             self.n_products += 1
             if not (np.isfinite(look.z).all() and math.isfinite(look.value)):
                 break  # a step so far that exp overflows; what is known so far holds

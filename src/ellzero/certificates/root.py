@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -78,7 +79,8 @@ class Root:
             return
         readable = risk.readable
         if self.k >= self.d and self.d <= _LARGEST_WHOLE and readable:  # nothing to relax: one convex problem
-            self.floor = max(self.floor, self.bound(np.arange(self.d)))
+            with suppress(MemberNotFound):  # then nothing is known
+                self.floor = max(self.floor, self.bound(np.arange(self.d)))
             self.how = "the convex problem itself: its best point, and how little a projected step moves it"
             if result.fun - self.floor <= self.allowance(None, result.fun):
                 self.relaxation = Whole(self.k)

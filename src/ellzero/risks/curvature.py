@@ -22,8 +22,11 @@ class Curvature(ABC):
         Whether `correction` is known where the model is exact; G is then made of products, and rounded itself.
     spent : int
         Products with the data so far.
+    piece : Curvature, optional
+        ½∇²R itself, where this one lies above it.
     """
 
+    piece: Curvature | None = None
     exact: bool = False
     corrects: bool = False
     spent: int = 0
@@ -125,6 +128,7 @@ class DampedCurvature(Derived):
     def __init__(self, inner: Curvature, damping: np.ndarray) -> None:
         super().__init__(inner)
         self.damping = damping
+        self.piece = inner.piece and DampedCurvature(inner.piece, damping)
 
     @property
     def diagonal(self) -> np.ndarray:

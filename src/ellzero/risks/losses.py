@@ -189,7 +189,9 @@ class Huber(LinearModel):
         residual = to_host(self._xp.abs(point.state - self.y)).astype(float)
         weights = np.minimum(1.0, self.delta / np.maximum(residual, 1e-300))
         share = self.share if isinstance(self.share, float) else to_host(self.share)
-        return LinearCurvature(self, share * weights)
+        majoriser = LinearCurvature(self, share * weights)
+        majoriser.piece = LinearCurvature(self, share * (residual <= self.delta))
+        return majoriser
 
     def _slope_bounds(self, reach: np.ndarray | None) -> float:
         return 2 * self.delta

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from functools import cached_property, partial
 from numbers import Integral
@@ -9,10 +10,10 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from .._core.arrays import Array, like, namespace, to_host
+from .._core.arrays import Array, like, namespace, norm, to_host
 from ._allocation import Block, allocate
 from ._range import in_range, narrowed, project_in_range, towards_zero
-from .base import ConstraintSet, EmptySlice, RowSet, SparseMaximum, objective, on_host
+from .base import ConstraintSet, EmptySlice, RowSet, SparseMaximum, Support, objective, on_host
 from .elementwise import Everywhere
 
 _Layout = tuple[list[Block], list[tuple[ConstraintSet, np.ndarray]]]
@@ -112,21 +113,38 @@ class GroupWise(ConstraintSet):
 
     def on(self, support: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
         """The projection onto a slice, with everything that depends on the support alone worked out before."""
-        group = self.group_of(support)
-        self.require_slice(support)
-        self._require_entries(group)
-        blocks, alone = list(self._blocks(group, support)), list(self._one_by_one(group))
+        blocks, alone = self._pieces(support)
 
         def project(values: np.ndarray) -> np.ndarray:
-            out = values.copy()
-            for block in blocks:
-                rows = project_in_range(block.family.example._project_rows, *block.fill(values))
-                out[block.where] = rows[block.row, block.column]
+            out = _in_blocks(blocks, values)
             for s, where in alone:
                 out[where] = s.project(values[where], self._place[support[where]])
             return out
 
         return project
+
+    def _pieces(self, support: np.ndarray) -> tuple[list[_Padded], list[tuple[ConstraintSet, np.ndarray]]]:
+        """The slice as matrices of groups that are projected at once, and the other groups."""
+        group = self.group_of(support)
+        self.require_slice(support)
+        self._require_entries(group)
+        return list(self._blocks(group, support)), list(self._one_by_one(group))
+
+    def supporting(self, v: np.ndarray, support: np.ndarray) -> Support:
+        """See `ConstraintSet.supporting`; what the sets of the groups answer, put together.
+
+        Slacks add up, and Σ_g spread_g ||w_g - p_g|| is at most the norm of the spreads times ||w - p||.
+        """
+        blocks, alone = self._pieces(support)
+        p = _in_blocks(blocks, v)
+        n, inside = v - p, np.concatenate([np.empty(0, np.intp), *(block.where for block in blocks)])
+        accuracy = max((s.accuracy for s in self.sets if _in_rows(s)), default=0.0)
+        off = accuracy * math.hypot(norm(v[inside]), norm(p[inside]))
+        slack, spreads = off * (norm(n) + 3 * off), [off]
+        for s, where in alone:
+            p[where], n[where], more, spread = s.supporting(v[where], self._place[support[where]])
+            slack, spreads = slack + more, [*spreads, spread]
+        return Support(p, n, slack, math.hypot(*spreads))
 
     def sparse_support(self, v: np.ndarray, k: int, keep: np.ndarray) -> np.ndarray | None:
         """k coordinates on which there is a member near v: groups that must be used get a place."""
@@ -311,6 +329,15 @@ class _Padded:
 def _in_rows(s: ConstraintSet | None) -> TypeGuard[RowSet]:
     """Whether many sets of this class are projected in one call."""
     return isinstance(s, RowSet) and not s.redefined
+
+
+def _in_blocks(blocks: list[_Padded], values: np.ndarray) -> np.ndarray:
+    """A copy of the values, projected in these groups."""
+    out = values.copy()
+    for block in blocks:
+        rows = project_in_range(block.family.example._project_rows, *block.fill(values))
+        out[block.where] = rows[block.row, block.column]
+    return out
 
 
 def _ranked(s: ConstraintSet) -> bool:

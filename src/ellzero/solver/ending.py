@@ -84,8 +84,7 @@ def _from_damped(run: Run, search: SwapSearch, iterate: Callable[[Run], Any]) ->
         damped = dataclasses.replace(run.problem, risk=Damped(run.risk, share * size, search.model))
         with warnings.catch_warnings():  # the last answer may be moved at the start, and nobody gave it
             warnings.simplefilter("ignore", UserWarning)
-            rung = Run(damped, run.method, x, run.entropy, np.inf, every=1)
-        rung.limit = run.limit - run.seconds
+            rung = Run(damped, run.method, x, run.entropy, np.inf, 1, run.limit - run.seconds)
         with rung:
             iterate(rung)
             climb = SwapSearch(rung.risk, damped.gamma, damped.k, damped.kept, rung.units, search.deadline, False)

@@ -136,9 +136,8 @@ def minimize(
     limit = math.inf if time_limit is None else check_positive(time_limit, "time_limit")
     problem = make_problem(risk, _level(k, risk), Everywhere() if constraint is None else constraint, keep)
     with np.errstate(over="ignore", invalid="ignore"):  # what overflows is found by its value
-        run = Run(problem, method, x0, _entropy(rng), budget, _monitor_interval(monitor))
+        run = Run(problem, method, x0, _entropy(rng), budget, _monitor_interval(monitor), limit)
     run.open_files(*(None if path is None else Path(path) for path in (checkpoint, resume)))
-    run.limit = limit
     run.proof = None if target_gap is None else Proof(run, check_nonnegative(target_gap, "target_gap"))
     prescribed = run.method.n_iter
     last = max_iter if prescribed is None else min(max_iter, prescribed)

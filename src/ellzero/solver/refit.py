@@ -52,6 +52,8 @@ def refit(
                 # a step too far, where exp overflows, say; and gradient steps alone take long to come back from afar
                 if not math.isfinite(here.value) or origin.value < here.value:
                     here = origin
+                if not math.isfinite(here.value):
+                    here = _from_outside(part, gamma, support, here, units, deadline)
             if model is None:
                 here = _accelerated(part, gamma, support, here, deadline)
             else:
@@ -78,25 +80,20 @@ def _at_once(part: Risk, gamma: ConstraintSet, support: np.ndarray) -> np.ndarra
 def _newton(
     part: Risk, gamma: ConstraintSet, support: np.ndarray, here: Point, units: Units | None, deadline: float
 ) -> Point:
-    bold = 1.0
-    for _ in range(300):  # Newton needs few, the majoriser of a robust loss more
-        model = part.curvature(here)
+    bold, caution = 1.0, 0.1
+    for _ in range(300):  # a few, where all goes well
+        model, every = part.curvature(here), np.arange(support.size)
         assert model is not None  # or `refit` had gone another way
-        G = model.block(np.arange(support.size)) / bold
-        values = to_host(here.w).astype(float)
+        G, values = model.block(every) / bold, to_host(here.w).astype(float)
+        if (piece := model.piece) is not None:
+            # a majoriser crawls where a loss has kinks; its Hessian alone may be singular, and far from R
+            G = caution * G + (1 - caution) * piece.block(every)
         # where one step is enough it starts from the origin: the same answer to the last digit, whatever the start
         base = part.at(part.zero) if model.exact else here
         b = G @ to_host(base.w).astype(float) - 0.5 * to_host(base.gradient)
         if not (np.isfinite(G).all() and np.isfinite(b).all()):
             return _accelerated(part, gamma, support, here, deadline)
-        accurate = True
-        if gamma.whole_space:
-            target, accurate = solve(G, b)
-        elif units is None:
-            target = minimise_quadratic(G, b, gamma, support, values, deadline)
-        else:
-            s = units.scales[support]
-            target = s * minimise_quadratic(s[:, None] * G * s, s * b, units.gamma, support, values / s, deadline)
+        target, accurate = _least(G, b, gamma, support, values, units, deadline)
         if model.exact:
             if accurate:
                 return part.at(like(target, here.w))
@@ -105,15 +102,56 @@ def _newton(
             return part.at(like(refined(G, b, target), here.w))
         there = _along(part, here, target - values)
         if there is here:
+            if piece is not None and caution < 1.0:
+                caution = 1.0
+                continue
             downhill = float(to_host(here.gradient) @ (target - values)) <= 0
             return here if downhill else _accelerated(part, gamma, support, here, deadline)
         # far up an exponential Newton's steps are all of one length, and so are those towards data that are separated
-        bold = 4.0 * bold if there.value < 0.5 * here.value else 1.0
-        gained = here.value - there.value
+        bold = 4.0 * bold if there.value < 0.5 * here.value and piece is None else 1.0
+        gained, move = here.value - there.value, target - values
+        promised = -float(to_host(here.gradient) @ move + move @ G @ move)
+        caution = max(0.1 * caution, 1e-4) if gained > 0.5 * promised else min(4.0 * caution, 1.0)
         here = there
         if gained <= 1e-13 * abs(here.value) or time.perf_counter() > deadline:
             break
     return here
+
+
+def _least(
+    G: np.ndarray,
+    b: np.ndarray,
+    gamma: ConstraintSet,
+    support: np.ndarray,
+    values: np.ndarray,
+    units: Units | None,
+    deadline: float,
+) -> tuple[np.ndarray, bool]:
+    """argmin uᵀGu - 2bᵀu over the slice of Γ, and whether that is accurate."""
+    if gamma.whole_space:
+        return solve(G, b)
+    if units is None:
+        return minimise_quadratic(G, b, gamma, support, values, deadline), True
+    s = units.scales[support]
+    return s * minimise_quadratic(s[:, None] * G * s, s * b, units.gamma, support, values / s, deadline), True
+
+
+def _from_outside(
+    part: Risk, gamma: ConstraintSet, support: np.ndarray, here: Point, units: Units | None, deadline: float
+) -> Point:
+    """Where R overflows at all members that are known, the best one for the quadratic that touches it at the origin.
+
+    R is harmless there, although Γ may not hold it; what that quadratic avoids is what exp makes endless.
+    """
+    origin = part.at(part.zero)
+    model = part.curvature(origin)
+    if model is None or not math.isfinite(origin.value):
+        return here
+    G, b = model.block(np.arange(support.size)), -0.5 * to_host(origin.gradient).astype(float)
+    if not (np.isfinite(G).all() and np.isfinite(b).all()):
+        return here
+    target = _least(G, b, gamma, support, to_host(here.w).astype(float), units, deadline)[0]
+    return part.at(like(target, here.w))
 
 
 def _along(part: Risk, here: Point, move: np.ndarray) -> Point:
@@ -145,6 +183,8 @@ def _polished(model: Curvature, point: Point) -> Point:
 def _accelerated(part: Risk, gamma: ConstraintSet, support: np.ndarray, here: Point, deadline: float) -> Point:
     """Projected gradient steps with a step size that adapts, for risks whose curvature is not known."""
     L = norm(here.gradient) / (norm(here.w) or 1.0) or 1.0  # a first step as long as w
+    if not math.isfinite(L):  # no slope to follow
+        return here
     y, t = here, 1.0
     for _ in range(1000):
         if time.perf_counter() > deadline:
@@ -155,7 +195,7 @@ def _accelerated(part: Risk, gamma: ConstraintSet, support: np.ndarray, here: Po
             there = part.at(v if gamma.whole_space else gamma.project(v, support))
             move = there.w - y.w
             allowed = y.value + float(y.gradient @ move) + 0.5 * L * float(move @ move)
-            if there.value <= allowed + 1e-12 * abs(y.value) or L > 1e100 or time.perf_counter() > deadline:
+            if there.value <= allowed + 1e-12 * abs(y.value) or not L <= 1e100 or time.perf_counter() > deadline:
                 break
             L *= 2.0
         if not there.value <= here.value - 1e-14 * abs(here.value):

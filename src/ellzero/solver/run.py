@@ -35,9 +35,16 @@ class Run:
     """The parts of one run, bound together: point by point it is moved on by the loop."""
 
     def __init__(
-        self, problem: Problem, method: Method, x0: Any, entropy: Sequence[int], max_queries: float, every: int
+        self,
+        problem: Problem,
+        method: Method,
+        x0: Any,
+        entropy: Sequence[int],
+        max_queries: float,
+        every: int,
+        limit: float = math.inf,
     ) -> None:
-        self.started = time.perf_counter()
+        self.started, self.elapsed_before, self.limit = time.perf_counter(), 0.0, limit  # in seconds
         self.asked = problem
         stochastic = isinstance(method.oracle, (MiniBatch, VarianceReduced)) or "HSG" in getattr(method, "theorem", "")
         lift = stochastic and problem.risk.fit_intercept
@@ -76,8 +83,7 @@ class Run:
             self.point = self.best = self._refitted(self.point)
         self.method = method.started(self.method, self.point, self.counts)
         self.candidates: list[Point] = []
-        self.nit, self.first_residual, self.elapsed_before = 0, math.nan, 0.0
-        self.limit = math.inf  # seconds
+        self.nit, self.first_residual = 0, math.nan
         self.cut = False  # whether the limit ended the finish
         self.proof: Any = None  # of a target gap
         self.session: Session | None = None
@@ -157,6 +163,8 @@ class Run:
             return math.inf
         far = 1e3 * max(1.0, norm(self.point.w))
         for i in range(min(self.risk.n_features, _STARTS)):
+            if self.seconds > self.limit:
+                break
             v = np.zeros(self.risk.n_features)
             v[i] = far
             with suppress(EmptySlice):
@@ -168,7 +176,7 @@ class Run:
     def _refitted(self, start: Point) -> Point:
         """The start with the best values on its support: the first step may not leave it for less."""
         support = np.union1d(np.flatnonzero(to_host(start.w)), self.problem.kept).astype(np.intp)
-        point = refit(self.risk, self.problem.gamma, support, start.w, self.units)
+        point = refit(self.risk, self.problem.gamma, support, start.w, self.units, self.deadline)
         point.visits = int(support.size == self.problem.k)  # with free places the first step has to look around
         return min(start, point, key=self.counts.base_value)
 
