@@ -11,10 +11,10 @@ from .._core.arrays import norm
 from .._core.directions import stream
 from .._core.validation import check_count, check_nonnegative, check_positive
 from ..risks.base import Point, Risk
+from ..risks.counts import Counts
 from ..theory.parameters import Prescription, prescribe, zoht_step
 from .oracles import FullGradient, MiniBatch, Oracle, VarianceReduced, ZerothOrder, estimate_variance
 from .projections import PROJECTIONS
-from .result import Counts
 from .schedules import Geometric
 from .steps import STEPS
 from .zeroth_order import GrowWhenStuck

@@ -13,7 +13,7 @@ from .._core.arrays import Array, to_host
 from .._core.directions import stream
 from .._core.validation import check_count
 from ..risks.base import Constant, Point, Risk
-from .result import Counts
+from ..risks.counts import Counts
 from .schedules import as_schedule
 from .zeroth_order import ZerothOrder
 

@@ -15,6 +15,7 @@ import numpy as np
 from .._core.arrays import Array, finfo_eps, like, norm, to_host
 from ..risks.base import Point
 from ..risks.blackbox import BlackBox, BlackBoxError, Session
+from ..risks.counts import Counts
 from ..risks.evaluation import BudgetSpent
 from ..sets import ConstraintSet, EmptySlice
 from .checkpoint import Journal, journal_of, load, save
@@ -23,7 +24,7 @@ from .methods import Method
 from .oracles import Gradients, MiniBatch, VarianceReduced, ZerothOrder
 from .problem import Problem
 from .projections import NotFinite, Projector, projector
-from .result import Counts, History, Result, Status
+from .result import History, Result, Status
 from .state import pack, unpack
 from .steps import Step, bind_step
 

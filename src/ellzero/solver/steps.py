@@ -12,10 +12,10 @@ import numpy as np
 
 from .._core.arrays import Array, finfo_eps, index_like, like, norm, scatter, to_host
 from ..risks.base import Point, Risk
+from ..risks.counts import Counts
 from ..sets import ConstraintSet, Everywhere, NonNegative
 from .exchanges import Units, refit
 from .projections import Projector, largest_entries
-from .result import Counts
 
 STEPS = ("1/L", "adaptive", "pursuit", "search")
 
