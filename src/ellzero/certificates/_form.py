@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ..risks.form import QuadraticForm
+from ..risks.accuracy import QuadraticForm
 
 EPS = float(np.finfo(np.float64).eps)
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from .._core.arrays import finfo_eps, to_host
 from ..risks import Risk
-from ..risks.form import QuadraticForm
+from ..risks.accuracy import QuadraticForm
 from ..risks.linear import LinearModel
 from ._form import EPS, lack_of_convexity
 

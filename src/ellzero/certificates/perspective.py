@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from ..risks.form import QuadraticForm
+from ..risks.accuracy import QuadraticForm
 from ..sets._slices import Polyhedron
 from ._form import EPS
 from ._ties import shares_of_ties

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from .._core.arrays import finfo_eps, to_host
-from ..risks import LinearModel, Risk
-from ..risks.accuracy import EPS, Measured, PlainMeasure
-from ..risks.form import QuadraticForm
+from ..risks import Risk
+from ..risks.accuracy import EPS, Measured, PlainMeasure, QuadraticForm
 from ..sets import Box, ConstraintSet, EmptySlice, Everywhere, LinfBall, NonNegative
 from ..sets._slices import Polyhedron, enclosing, polyhedron
 from ..sets.base import MemberNotFound
@@ -126,9 +125,8 @@ class Root:
         if form is not None:
             delta = smallest_eigenvalue(form, scaled=False)
             return FormPart(form, self.k, float(delta.min()) if delta.size else 0.0)
-        if isinstance(risk, LinearModel):
-            return ModelPart(risk)
-        return PlainPart(risk)
+        terms = risk.linear_terms()
+        return PlainPart(risk) if terms is None else ModelPart(terms)
 
     def _atoms(self, part: SmoothPart, sets: list[ConstraintSet]) -> Atoms | None:
         best: tuple[float, Atoms] | None = None

@@ -103,9 +103,9 @@ class Design(ABC):
         """The same matrix with its entries in `X`, on the host, in double precision and by columns."""
         raise NotImplementedError
 
-    def scaled(self, scales: np.ndarray) -> Design:
-        """X·diag(scales)."""
-        raise NotImplementedError
+    def scaled(self, scales: np.ndarray) -> Design | None:
+        """X diag(scales), as a copy; None of what must not be copied."""
+        return None
 
     def affords(self, n_columns: int) -> bool:
         """Whether a product with so many vectors at once takes little longer than one with a single vector."""

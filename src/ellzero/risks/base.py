@@ -14,9 +14,8 @@ import numpy as np
 from .._core.arrays import Array, index_like, like, namespace, scatter, to_host
 from .._core.directions import Directions
 from .._core.validation import as_numbers, check_indices, check_vector
-from .accuracy import Measured
+from .accuracy import Measured, QuadraticForm
 from .curvature import Curvature, SelectedCurvature
-from .form import QuadraticForm
 
 T = TypeVar("T")
 
@@ -206,6 +205,10 @@ class Risk(ABC):
         """X[:, index], on the host and in double precision, where R is a function of Xw alone."""
         return None
 
+    def linear_terms(self) -> Any:
+        """The rows of X, with their losses, that R is made of (`LinearTerms`); None for other risks."""
+        return None
+
     def gradient_bounds(self, radius: float | None = None) -> np.ndarray | None:
         """For each term i a bound on ||∇R_i(w) - ridge·w|| over ||w|| <= radius, or over all w."""
         return None
@@ -349,8 +352,6 @@ class Restricted(Risk):
         whole = np.zeros(self.risk.n_features)
         whole[self.support] = w
         return self.risk.measured(whole, self.support[support], closely=closely)
-
-    measured.__doc__ = Risk.measured.__doc__
 
     def curvature(self, point: Point) -> Curvature | None:
         """That of the whole risk, on the support."""

@@ -179,24 +179,15 @@ def _check_recheck(recheck: Any) -> tuple[int, int]:
 
 
 class Journal(Protocol):
-    """A memory of queries that outlives the process."""
+    """A memory of queries that outlives the process: `ellzero.solver.checkpoint.Journal`."""
 
     n_unused: int
 
-    def lookup(self, task: Task) -> Outcome | None:
-        """What came of a query in an earlier sitting; each time it was asked is told once."""
-
-    def retire(self) -> int:
-        """How many queries of earlier sittings nobody has looked up, and will not any more."""
-
-    def begin(self, tasks: Sequence[Task], *, end: bool) -> None:
-        """Note queries that go out now; `end` for those with which a run settles its answer."""
-
-    def void(self, task: Task) -> None:
-        """Note that a query never began."""
-
-    def done(self, task: Task, outcome: Outcome) -> None:
-        """Note a finished query."""
+    def lookup(self, task: Task) -> Outcome | None: ...
+    def retire(self) -> int: ...
+    def begin(self, tasks: Sequence[Task], *, end: bool) -> None: ...
+    def void(self, task: Task) -> None: ...
+    def done(self, task: Task, outcome: Outcome) -> None: ...
 
 
 class Session:

@@ -148,12 +148,8 @@ class LinearModel(LinearTerms, Risk):
             mean = float(np.sum(share * losses))
             return mean, float(np.linalg.norm(share * (losses - mean)))
 
-    held_out_loss.__doc__ = Risk.held_out_loss.__doc__
-
     def deviance(self, w: Array) -> float | None:
         return 2 * self.n_observations * self.held_out_loss(w, self)[0] if self.likelihood else None
-
-    deviance.__doc__ = Risk.deviance.__doc__
 
     @property
     def n_observations(self) -> int:
@@ -196,6 +192,10 @@ class LinearModel(LinearTerms, Risk):
             return None
         return to_host(in_double(self.design.columns(index).dense()))
 
+    def linear_terms(self) -> LinearModel:
+        """The model itself."""
+        return self
+
     def hessian_bound(self) -> tuple[np.ndarray, float, bool] | None:
         if not self.readable or not math.isfinite(self._curvature):
             return None
@@ -204,8 +204,6 @@ class LinearModel(LinearTerms, Risk):
         H = self._curvature * self._over_outputs(gram)
         H[np.diag_indices_from(H)] += self.ridge
         return H, noise, False
-
-    hessian_bound.__doc__ = Risk.hessian_bound.__doc__
 
     def gradient_bounds(self, radius: float | None = None) -> np.ndarray | None:
         if not self.readable or type(self)._slope_bounds is LinearTerms._slope_bounds:
@@ -216,8 +214,6 @@ class LinearModel(LinearTerms, Risk):
             reach = check_nonnegative(radius, "radius") * (norms + float(np.linalg.norm(means)))
         slopes = self._slope_bounds(reach)
         return None if slopes is None else self.n_terms * share * slopes * norms
-
-    gradient_bounds.__doc__ = Risk.gradient_bounds.__doc__
 
     def forget(self) -> None:
         """Let go of the columns that a run has gathered."""
@@ -248,8 +244,6 @@ class LinearModel(LinearTerms, Risk):
 
     def measured(self, w: np.ndarray, support: np.ndarray, *, closely: bool = True) -> Measured | None:
         return measure(self, w, support, closely=closely)
-
-    measured.__doc__ = Risk.measured.__doc__
 
     @property
     def zero(self) -> Array:

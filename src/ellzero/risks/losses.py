@@ -9,9 +9,8 @@ import numpy as np
 
 from .._core.arrays import Array, finfo_eps, to_host
 from .._core.validation import check_positive
-from .accuracy import EPS
+from .accuracy import AFFORDABLE, EPS, LARGEST, QuadraticForm
 from .base import Constant, Point
-from .form import AFFORDABLE, LARGEST, QuadraticForm
 from .linear import LinearModel
 from .linear_curvature import LinearCurvature
 from .terms import check_labels

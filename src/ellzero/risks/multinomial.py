@@ -12,8 +12,8 @@ from .._core.directions import Directions
 from .._core.validation import check_indices
 from ..design import Design
 from .base import Point, Restricted, Risk, changed
-from .class_curvature import ClassCurvature
 from .linear import LinearModel
+from .linear_curvature import ClassCurvature
 from .terms import check_labels
 
 _CACHED = 2**18  # numbers that fit in a cache

@@ -11,10 +11,9 @@ import numpy as np
 from .._core.arrays import Array, finfo_eps, index_like, norm, to_host
 from .._core.validation import check_indices, check_vector
 from ..design import as_design, take
-from .accuracy import EPS, QuadraticMeasure
+from .accuracy import EPS, LARGEST, QuadraticForm, QuadraticMeasure
 from .base import Constant, Point, Risk, changed
 from .curvature import MatrixCurvature
-from .form import LARGEST, QuadraticForm
 from .spectrum import LARGEST_GRAM
 
 
@@ -147,8 +146,6 @@ class Quadratic(Risk):
         block = self.design.columns(index_like(support, self.design.reference)).rows(support)
         Q, b = to_host(block.dense()).astype(np.float64), to_host(self.b).astype(np.float64)[support]
         return QuadraticMeasure(Q, b, w[support])
-
-    measured.__doc__ = Risk.measured.__doc__
 
     def restrict(self, support: Any) -> Quadratic:
         """The quadratic of the support's rows and columns."""

@@ -227,7 +227,7 @@ class Curvature:
             source = no_longer_exact(L_s if whole.source == "bound" else whole)
             whole = _tighter(Constant(math.sqrt(L.value * L_s.value), source), whole, min)
         else:  # L bounds the Hessian from above alone
-            whole = Constant(max(L.value, -self.risk.strong_convexity.value), "bound")
+            whole = Constant(max(L.value, -self.risk.strong_convexity.value), whole.source)
         if squared is None:
             return whole
         return _tighter(Constant(scale * math.sqrt(max(0.0, squared.bound(s))), "bound"), whole, min)
