@@ -1,13 +1,12 @@
-"""What a risk is: a function R of w, seen one Point at a time."""
+"""What a risk is: a function R of w, seen one `Point` at a time."""
 
 from __future__ import annotations
 
 import copy
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -16,83 +15,11 @@ from .._core.directions import Directions
 from .._core.validation import as_numbers, check_indices, check_vector
 from .accuracy import Measured, QuadraticForm
 from .curvature import Curvature, SelectedCurvature
+from .point import Constant as Constant
+from .point import Point as Point
+from .point import no_longer_exact as no_longer_exact
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Constant:
-    """A number that describes a promise, with where it comes from.
-
-    Attributes
-    ----------
-    value : float
-    source : {"exact", "bound", "estimate"}
-        "exact" up to rounding; "bound" is on the safe side for certain (above for smoothness, below for
-        strong convexity); "estimate" proves nothing.
-    """
-
-    value: float
-    source: Literal["exact", "bound", "estimate"]
-
-    def __float__(self) -> float:
-        return self.value
-
-
-class Point:
-    """A vector w at which a risk is looked at.
-
-    `value` and `gradient` are computed when first read and share one forward product with the data.
-
-    Parameters
-    ----------
-    risk : Risk
-    w : array of shape (n_features,)
-    support : array of increasing indices, optional
-        Where w may be nonzero; lets the forward product touch those columns alone. None if w is dense.
-    """
-
-    __slots__ = ("_gradient", "_state", "_value", "booked", "risk", "support", "valued_at", "visits", "w")
-
-    def __init__(self, risk: Risk, w: Array, support: Array | None = None) -> None:
-        self.risk = risk
-        self.w = w
-        self.support = support
-        self._state: Any = _UNSEEN
-        self._value: float | None = None
-        self.booked: str | None = None  # whose account the value is on: "monitor" or "method"
-        self.valued_at = 0  # in which iteration the value was asked for
-        self.visits = 0  # how many gradients were estimated here
-        self._gradient: Array | None = None
-
-    @property
-    def state(self) -> Any:
-        """What value and gradient share: for linear models the predictions at w."""
-        if self._state is _UNSEEN:
-            self._state = self.risk._forward(self.w, self.support)
-        return self._state
-
-    @property
-    def evaluated(self) -> bool:
-        """Whether R(w) is known."""
-        return self._value is not None
-
-    @property
-    def value(self) -> float:
-        """R(w)."""
-        if self._value is None:
-            self._value = float(self.risk._value(self.w, self.state))
-        return self._value
-
-    @property
-    def gradient(self) -> Array:
-        """∇R(w)."""
-        if self._gradient is None:
-            self._gradient = self.risk._gradient(self.w, self.state)
-        return self._gradient
-
-
-_UNSEEN = object()
 
 
 class Risk(ABC):
@@ -372,11 +299,6 @@ class Restricted(Risk):
     def zero(self) -> Array:
         """The origin of the restricted problem."""
         return self._pick(self.risk.zero)
-
-
-def no_longer_exact(constant: Constant) -> Literal["bound", "estimate"]:
-    """The source of a bound that rests on this constant."""
-    return "estimate" if constant.source == "estimate" else "bound"
 
 
 def changed(thing: T, **facts: Any) -> T:

@@ -225,8 +225,7 @@ class LinearModel(LinearTerms, Risk):
             return None
         squares = self._column_squares
         if self.fit_intercept:
-            share = np.full(self.n_terms, self.share) if isinstance(self.share, float) else to_host(self.share)
-            means = to_host(self.design.adjoint(self.design.asarray(share))).astype(float)
+            means = to_host(self.design.adjoint(self.design.asarray(self.double_share))).astype(float)
             centred = squares - means**2
             # what is left of a constant column is rounding
             squares = np.where(centred > 1e4 * finfo_eps(self.design.reference) * squares, centred, squares)

@@ -133,11 +133,10 @@ class ClassCurvature(LinearCurvature):
     """
 
     def __init__(self, model: LinearTerms, probability: np.ndarray) -> None:
-        share = model.share if isinstance(model.share, float) else to_host(model.share).astype(float)
         self.model, self.exact, self.spent = model, False, 0
         self.p, self.c = model.design.shape[1], model.n_outputs
         self.room, self._cache = max(math.prod(model.design.shape), 10**7), {}
-        self.weights = np.broadcast_to(0.5 * np.asarray(share), (model.n_terms,))
+        self.weights = 0.5 * model.double_share
         self.probability = probability
         self.weighted = self.weights[:, None] * self.probability
         self.inverse: np.ndarray | None = None

@@ -90,8 +90,7 @@ class LeastSquares(LinearModel):
         """R itself, where columns of X can be read."""
         if not self.readable:
             return None
-        weights = self.share if isinstance(self.share, float) else to_host(self.share).astype(float)
-        return LinearCurvature(self, weights, exact=True)
+        return LinearCurvature(self, self.share if isinstance(self.share, float) else self.double_share, exact=True)
 
     def hessian_bound(self) -> tuple[np.ndarray, float, bool] | None:
         """∇²R itself."""
@@ -187,9 +186,8 @@ class Huber(LinearModel):
             return None
         residual = to_host(self._xp.abs(point.state - self.y)).astype(float)
         weights = np.minimum(1.0, self.delta / np.maximum(residual, 1e-300))
-        share = self.share if isinstance(self.share, float) else to_host(self.share)
-        majoriser = LinearCurvature(self, share * weights)
-        majoriser.piece = LinearCurvature(self, share * (residual <= self.delta))
+        majoriser = LinearCurvature(self, self.double_share * weights)
+        majoriser.piece = LinearCurvature(self, self.double_share * (residual <= self.delta))
         return majoriser
 
     def _slope_bounds(self, reach: np.ndarray | None) -> float:

@@ -173,7 +173,7 @@ class LinearTerms(ABC):
         """Σ_i share_i X_ij²: one look at the data, kept."""
         if isinstance(self.share, float):
             return self.share * self.design.squares
-        return self.design.square_sums(to_host(self.share).astype(float))
+        return self.design.square_sums(self.double_share)
 
     @property
     def smoothness(self) -> Constant:
