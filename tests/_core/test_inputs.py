@@ -197,3 +197,39 @@ def test_as_many_columns_as_there_are(tmp_path):
     path.write_text(",".join(["y", *names, "x7"]) + "\n")
     with pytest.raises(ValueError, match=r"column 100002: the name 'x7' is taken"):
         ez.datasets.read_table(path, "y")
+
+
+@pytest.mark.parametrize("ks", [np.array(3), b"3", "3", -1, [1.5], ["2"], 3.0, [-1], {}, True], ids=repr)
+def test_levels_of_a_path_are_refused_by_name(ks):
+    with pytest.raises((TypeError, ValueError), match=r"^ks must"):
+        ez.minimize_path(RISK, ks)
+
+
+def test_a_path_far_beyond_the_features_ends_there():
+    with pytest.warns(UserWarning, match="ks goes up to 1000000000000000000000000000000"):
+        assert ez.minimize_path(RISK, 10**30).ks.tolist() == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    "bounds", [{"max_weights": -1}, {"min_weights": 0.6, "max_weights": 0.5}, {"max_weights": True}], ids=repr
+)
+def test_weights_of_a_tracker_are_refused_by_name(bounds):
+    with pytest.raises((TypeError, ValueError), match="max_weights"):
+        ez.IndexTracker(k=2, **bounds).fit(0.01 * X, 0.01 * Y)
+
+
+def test_no_violation_is_a_plain_zero():
+    result = ez.minimize(risks.LeastSquares(X, -Y), 2)
+    assert "violation 0" in str(result) and np.copysign(1.0, result.violation) == 1.0
+
+
+@pytest.mark.parametrize("gamma", [None, sets.L2Ball(1.0), sets.L1Ball(1.0)], ids=repr)
+@pytest.mark.parametrize("seed", [1, 4, 5])
+def test_columns_of_all_sizes_at_once(gamma, seed):
+    """From 1e-170 to 1e149: an answer, and never a raw error."""
+    scaled = X * 10.0 ** np.random.default_rng(seed).uniform(-170, 149, 5)
+    for risk in (risks.LeastSquares(scaled, Y), risks.Logistic(scaled, LABELS), risks.Huber(scaled, Y)):
+        result = ez.minimize(risk, 2, gamma)
+        assert (
+            result.fun <= risk.value(np.zeros(5)) and ez.certify(risk, result, time_limit=1.0).lower_bound <= result.fun
+        )

@@ -17,7 +17,7 @@ import ellzero as ez
 from ellzero.certificates import CertificateStatus
 from ellzero.certificates import atoms as atoms_module
 from ellzero.certificates import root as root_module
-from ellzero.certificates._form import QuadraticForm, improve_split, is_positive, smallest_eigenvalue
+from ellzero.certificates._form import improve_split, is_positive, smallest_eigenvalue
 from ellzero.certificates.atoms import Atoms, simplex_minimum
 from ellzero.certificates.perspective import Perspective
 from ellzero.sets._slices import Polyhedron, enclosing, polyhedron, restrict
@@ -610,3 +610,16 @@ def test_the_example_closes_the_gap(tmp_path, capsys):
     spec.loader.exec_module(example)
     assert example.main(["--seed", "8", "--out", str(tmp_path / "picture.png")]) == 0
     assert "nothing is below" in capsys.readouterr().out and (tmp_path / "picture.png").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize("exponent", [-300, 300, 370])
+def test_a_better_split_does_not_depend_on_the_scale(exponent):
+    """Squares of what is split off once left the numbers: X of size 1e112, say."""
+    X = np.random.default_rng(0).standard_normal((12, 5))
+    Q, weight = X.T @ X, np.array([1.0, 0.5, 2.0, 0.1, 1.0])
+    form, scaled = (ez.risks.Quadratic(np.ldexp(Q, 2 * e), np.zeros(5)).quadratic_form(2) for e in (0, exponent))
+    delta = smallest_eigenvalue(form, scaled=True)
+    better = improve_split(form, delta, weight)
+    assert weight @ better > 1.01 * weight @ delta
+    found = improve_split(scaled, np.ldexp(delta, 2 * exponent), weight)
+    assert np.array_equal(found, np.ldexp(better, 2 * exponent))

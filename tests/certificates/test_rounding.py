@@ -11,8 +11,9 @@ import pytest
 import ellzero as ez
 from ellzero.certificates import CertificateStatus
 from ellzero.certificates._copies import without_copies
-from ellzero.certificates._form import QuadraticForm, lack_of_convexity
+from ellzero.certificates._form import lack_of_convexity
 from ellzero.certificates._parts import FormPart
+from ellzero.risks import LinearModel
 from ellzero.risks.accuracy import accurate_product
 
 S = ez.sets
@@ -154,7 +155,7 @@ def test_a_matrix_that_may_be_indefinite_has_no_floor():
     Q = np.outer(x, x)  # rounded, so perhaps not semidefinite
     risk = ez.risks.Quadratic(Q, np.zeros(3))
     assert risk.convex and risk.lower_bound == -math.inf
-    t = lack_of_convexity(QuadraticForm.of(risk, 3), 3)
+    t = lack_of_convexity(risk.quadratic_form(3), 3)
     assert 0 < t < 1e-10 and np.linalg.eigvalsh(Q + t * np.eye(3))[0] > 0
     certificate = ez.certify(risk, ez.minimize(risk, 2, S.Simplex(1.0)), time_limit=5)
     best = min(F(float(x[i])) ** 2 / 2 for i in range(3))
@@ -328,7 +329,7 @@ class TestWhatARefereeFound:
         for seed in range(20):
             rng = np.random.default_rng(seed)
             X = rng.standard_normal((8, 4))
-            part = FormPart(QuadraticForm.of(ez.risks.Quadratic(X.T @ X, np.zeros(4)), 4), 4, 0.0)
+            part = FormPart(ez.risks.Quadratic(X.T @ X, np.zeros(4)).quadratic_form(4), 4, 0.0)
             a = rng.standard_normal(4)
             atoms, weights = np.array([a, -a * (1 + 1e-14)]), np.array([0.5, 0.5])
             v, image = weights @ atoms, weights @ np.array([part.image(atom) for atom in atoms])
@@ -345,6 +346,39 @@ class TestWhatARefereeFound:
 
         risk = Steeper(np.eye(2), np.ones(2))
         assert risk.measured(np.zeros(2), np.arange(2)) is None
+
+    @pytest.mark.parametrize("parent", [ez.risks.LeastSquares, ez.risks.Huber, ez.risks.Poisson, LinearModel])
+    def test_nothing_is_believed_of_a_loss_of_ones_own(self, parent):
+        """It may be negative, and its best intercepts may be anywhere."""
+
+        class Tilted(parent):
+            def _loss(self, z):
+                return (z - self.y) ** 4 - 5
+
+            def _slope(self, z, y):
+                return 4 * (z - y) ** 3
+
+        class Restated(Tilted):
+            lower_bound = -5.0
+
+            def _bend(self, z, y):
+                return 12 * (z - y) ** 2
+
+            def _intercept_bracket(self, z):
+                return (self.y - z).min(), (self.y - z).max(), (self.y - z).mean()
+
+        X = np.random.default_rng(0).standard_normal((20, 3))
+        plain = (0.0, None, False) if parent is LinearModel else ()
+        risk = Tilted(X, X[:, 0] - X[:, 0].min(), *plain)
+        assert risk.lower_bound == -math.inf and risk.value(np.zeros(3)) == pytest.approx(np.mean(risk.y**4) - 5)
+        assert risk.smoothness.value == math.inf and risk.strong_convexity.value == 0.0
+        result = ez.minimize(risk, 2)
+        assert result.fun < risk.value(np.zeros(3)) and ez.certify(risk, result).lower_bound <= result.fun
+        restated = Restated(X, X[:, 0] - X[:, 0].min(), 0.1, None, True)
+        assert restated.lower_bound == -5.0
+        result = ez.minimize(restated, 2)
+        assert np.abs(restated.gradient(result.x)[result.support]).max() <= 1e-6
+        assert ez.certify(restated, result, time_limit=5.0).lower_bound <= result.fun
 
     @pytest.mark.parametrize("kind", ["LeastSquares", "Huber", "Poisson"])
     def test_nothing_at_all_is_certified_too(self, kind):

@@ -599,3 +599,34 @@ def test_the_page_about_the_command_line(ellzero, tmp_path, monkeypatch):
     assert named == set(app.commands)
     codes = {int(code): text for code, text in re.findall(r"^\| (\d+) \| (.*) \|$", page, flags=re.MULTILINE)}
     assert codes == {int(exit): exit.sentence for exit in Exit}
+
+
+def test_ctrl_c_in_a_fit_writes_the_best_so_far(ellzero, monkeypatch):
+    """And no proof is begun, which would take as long again."""
+
+    def interrupted(*args, **options):
+        def stop(now):
+            raise KeyboardInterrupt
+
+        return ez.minimize(*args, **options, callback=stop)
+
+    monkeypatch.setattr("ellzero.cli.question.minimize", interrupted)
+    monkeypatch.setattr("ellzero.cli.learn.prove", lambda *args: pytest.fail("a proof after Ctrl-C"))
+    code, out, err = ellzero("fit table.csv --target price --k 3 --certify 60 --out stopped.csv")
+    assert code == Exit.STOPPED and "interrupted from outside" in out and not err
+    assert read_csv(Path("stopped.csv"))
+
+
+def test_ctrl_c_in_a_path_says_how_far_it_came(ellzero, monkeypatch):
+    calls = []
+
+    def interrupted(*args, **options):
+        calls.append(args)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return ez.minimize(*args, **options)
+
+    monkeypatch.setattr("ellzero.solver.path.minimize", interrupted)
+    code, out, err = ellzero("path table.csv --target price --ks 6 --out path.csv")
+    assert code == 130 and "interrupted after 2 answers for 6 k" in err and "nothing is written" in err
+    assert "Traceback" not in out + err and not Path("path.csv").exists()

@@ -11,7 +11,7 @@ from ellzero.risks import LinearModel
 class LogCosh(LinearModel):
     """log cosh(x'w + b - y): a loss between least squares and least absolute deviations."""
 
-    _curvature = 1.0
+    _curvature, lower_bound, _of_residual = 1.0, 0.0, True
 
     def _loss(self, z):
         return self._xp.abs(z - self.y) + self._xp.log1p(self._xp.exp(-2 * self._xp.abs(z - self.y))) - np.log(2)
@@ -24,7 +24,9 @@ class LogCosh(LinearModel):
 
 
 class Barest(LogCosh):
-    """The same with nothing but values and slopes."""
+    """The same with nothing but values and slopes, and where they are least."""
+
+    lower_bound, _of_residual = 0.0, True
 
     def _loss(self, z):
         return super()._loss(z)
@@ -103,7 +105,8 @@ def test_another_loss_does_not_inherit_what_was_known_of_the_first():
     assert (
         risk.quadratic_form(2) is None and risk.hessian_bound() is None and risk.curvature(risk.at(risk.zero)) is None
     )
-    assert risk.smoothness.value == np.inf and risk.deviance(risk.zero) is None
+    assert risk.smoothness.value == np.inf and risk.lower_bound == -np.inf
+    assert risk.gradient_bounds(1.0) is None and risk.deviance(risk.zero) is None
     assert risk.measured(np.zeros(8), np.arange(2)) is None
 
 

@@ -63,22 +63,23 @@ def improve_split(form: QuadraticForm, delta: np.ndarray, weight: np.ndarray, st
     weight = np.maximum(weight, 1e-4 * weight.max(initial=0.0))
     if not weight.any() or not (delta > 0).all():
         return delta
-    weight = weight / float(weight @ delta)
-    inside, t = 0.9 * delta, 0.3 / delta.size
+    unit = math.frexp(float(delta.max()))[1]  # a power of 2, by which squares of δ stay among the numbers
+    Q, inside, t = np.ldexp(form.Q, -unit), np.ldexp(0.9 * delta, -unit), 0.3 / delta.size
+    weight = weight / float(weight @ np.ldexp(delta, -unit))
     for _ in range(steps):
-        A = form.Q.copy()
+        A = Q.copy()
         A[np.diag_indices(delta.size)] -= inside
         try:
             S = np.linalg.inv(A)
+            slope = weight - t * np.diag(S) + t / inside
+            step = np.linalg.solve(t * S * S + np.diag(t / inside**2), slope)
         except np.linalg.LinAlgError:
             break
-        slope = weight - t * np.diag(S) + t / inside
-        step = np.linalg.solve(t * S * S + np.diag(t / inside**2), slope)
         decrement = float(slope @ step) / t
         size = 1.0 if decrement < 0.25 else 1 / (1 + math.sqrt(decrement))
         while size > 1e-6:
             trial = inside + size * step
-            if (trial > 0).all() and is_positive(form, trial):
+            if (trial > 0).all() and is_positive(form, np.ldexp(trial, unit)):
                 break
             size *= 0.5
         else:
@@ -86,4 +87,5 @@ def improve_split(form: QuadraticForm, delta: np.ndarray, weight: np.ndarray, st
         inside = trial
         if decrement < 0.25:
             t *= 0.25
+    inside = np.ldexp(inside, unit)
     return inside if is_positive(form, inside) else delta

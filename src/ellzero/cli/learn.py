@@ -14,7 +14,7 @@ from .._core.interruption import whole_call
 from ..solver.loop import minimize
 from ..solver.methods import Method
 from ..solver.path import minimize_path
-from ..solver.result import Result
+from ..solver.result import Result, Status
 from .inputs import Levels, Sparsity, data_options, method_options, output_options, question_options, writable
 from .outputs import (
     answer_of,
@@ -29,7 +29,7 @@ from .outputs import (
     write_weights,
 )
 from .question import Question, intercept_of, prove, solve, write_page
-from .screen import Exit, Screen, common
+from .screen import Exit, Problem, Screen, common
 
 RULES = ("validation", "validation-1se", "ebic", "bic", "gic", "aic")
 
@@ -79,7 +79,7 @@ def fit(
     start = time.perf_counter()
     result = solve(screen, question, question.k(k), method, seed, max_iter=max_iter, time_limit=time_limit)
     seconds = time.perf_counter() - start
-    if certify is not None:
+    if certify is not None and result.status is not Status.INTERRUPTED:
         prove(screen, question.risk, result, certify or None, None)
     weights = weights_of(result.x, question.names, question.labels)
     screen.answer = {
@@ -170,11 +170,15 @@ def path(
             done.append(result.k)
             update(len(done), f"k = {result.k}, objective {result.fun:.6g}")
 
-        with whole_call():
-            found = minimize_path(
-                risk, levels, question.constraint, method, validation=held_out, keep=question.keep, rng=seed,
-                max_iter=max_iter, time_limit=time_limit, callback=step,
-            )  # fmt: skip
+        try:
+            with whole_call():
+                found = minimize_path(
+                    risk, levels, question.constraint, method, validation=held_out, keep=question.keep, rng=seed,
+                    max_iter=max_iter, time_limit=time_limit, callback=step,
+                )  # fmt: skip
+        except KeyboardInterrupt:
+            told = f"interrupted after {len(done)} answers for {len(levels)} k; no k was chosen and nothing is written"
+            raise Problem(told, Exit.INTERRUPTED) from None
     chosen = result = found.select(rule)
     if validation is not None:  # the rows have told which k; now they may help with the weights
         left = None if time_limit is None else max(time_limit - (time.perf_counter() - start), 1e-9)

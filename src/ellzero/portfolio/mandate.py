@@ -82,7 +82,8 @@ class Mandate:
     def _bounds(self) -> list[str]:
         crossed = np.flatnonzero(self.lower > self.upper)
         return [
-            f"{self.names[i]} must be at least {percent(self.lower[i])} and at most {percent(self.upper[i])}"
+            f"{self.names[i]} must be at least {percent(self.lower[i])} and at most {percent(self.upper[i])} "
+            "(min_weights and max_weights)"
             for i in crossed[:3]
         ]
 

@@ -148,6 +148,8 @@ def by_asset(values: Any, names: np.ndarray, argument: str, default: float) -> n
                 raise ValueError(f"{argument} names the asset {name!r}, which returns does not have: {_some(names)}")
         values = [values.get(name, default) for name in names.tolist()]
     try:
+        if np.asarray(values).dtype == bool:
+            raise TypeError
         numbers = _floats(values)
     except (TypeError, ValueError, OverflowError):
         raise TypeError(f"{argument} must be a number, or a number for each asset, got {values!r}") from None

@@ -18,10 +18,9 @@ class ExplicitIntercept(Risk):
     The last `model.n_outputs` coordinates are b; they carry no ridge.
     """
 
-    convex, lower_bound = True, 0.0
-
     def __init__(self, model: LinearTerms) -> None:
         self.profiled, self.model = model, changed(model, fit_intercept=False)
+        self.convex, self.lower_bound = model.convex, model.lower_bound
         self.n_terms, self.n_intercepts = model.n_terms, model.n_outputs
         self.n_features = model.n_features + self.n_intercepts
 

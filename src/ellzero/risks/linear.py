@@ -26,12 +26,13 @@ class LinearModel(LinearTerms, Risk):
     With an intercept, b is profiled out: it is the minimiser for the w at hand, so R is a function of w
     alone, and by the envelope theorem its gradient is the partial one at that b. Without, b = 0.
 
-    For a convex loss of your own write a subclass with `_loss(z)`, the loss of every row at its prediction z, and
-    `_slope(z, y)`, its derivative in z, both on arrays of the library of X. What else is known makes it faster, or lets
-    more be proved:
+    For a loss of your own write a subclass with `_loss(z)`, the loss of every row at its prediction z, and
+    `_slope(z, y)`, its derivative in z, both on arrays of the library of X. It has to be convex in z, or to say
+    ``convex = False``. Nothing else is believed of it; what it states makes it faster, or lets more be proved:
 
     - `_bend(z, y)`, the second derivative: Newton's method instead of gradient steps in a refit, and exchanges;
     - `_curvature`, the largest second derivative: smoothness, steps of 1/L and the constants of the theorems;
+    - `lower_bound = 0.0`, if it is never negative; `_of_residual = True`, if it is a function of z - y, least at 0;
     - `_best_intercept(z)` or `_intercept_bracket(z)`, and `_intercept_extent()`: the intercept in closed form, between
       two numbers, and never larger than; by default it is searched for;
     - `_least_bend(z, away)`, `_loss_sizes(z)`: the least second derivative nearby and the sizes of the summands, for
@@ -59,7 +60,7 @@ class LinearModel(LinearTerms, Risk):
     --------
     >>> import numpy as np, ellzero as ez
     >>> class LogCosh(ez.risks.LinearModel):
-    ...     _curvature = 1.0
+    ...     _curvature, lower_bound, _of_residual = 1.0, 0.0, True
     ...
     ...     def _loss(self, z):
     ...         return np.logaddexp(z - self.y, self.y - z) - np.log(2)
@@ -74,8 +75,6 @@ class LinearModel(LinearTerms, Risk):
     [1]
     """
 
-    convex = True
-    lower_bound = 0.0
     takes_ridge = True
     #: whether the loss is -log-likelihood up to a constant
     likelihood: bool = False
@@ -256,5 +255,5 @@ _DEFINING = {"_loss", "_slope", "_predict", "_collect", "_forward", "_value", "_
 _FACTS = {
     "_bend", "_curvature", "_of_residual", "_mean_loss", "_accurate_loss", "_loss_sizes", "_least_bend",
     "_slope_bounds", "_best_intercept", "_intercept_bracket", "_intercept_extent", "likelihood", "deviance",
-    "smoothness", "strong_convexity", "curvature", "hessian_bound", "quadratic_form", "is_settled",
+    "lower_bound", "smoothness", "strong_convexity", "curvature", "hessian_bound", "quadratic_form", "is_settled",
 }  # fmt: skip

@@ -41,7 +41,7 @@ class LeastSquares(LinearModel):
     array([ 0., -4.])
     """
 
-    _curvature = 2.0
+    _curvature, lower_bound = 2.0, 0.0
     _of_residual = True
 
     def _loss(self, z: Array) -> Array:
@@ -146,7 +146,7 @@ class Huber(LinearModel):
     9.625
     """
 
-    _curvature = 2.0
+    _curvature, lower_bound = 2.0, 0.0
     _of_residual = True
 
     def __init__(
@@ -224,7 +224,7 @@ class Logistic(LinearModel):
     array([-0.5])
     """
 
-    _curvature = 0.25
+    _curvature, lower_bound = 0.25, 0.0
     likelihood = True
 
     def _prepare(self) -> None:
@@ -303,6 +303,7 @@ class Poisson(LinearModel):
     0.6479
     """
 
+    lower_bound = 0.0
     likelihood = True
 
     def _prepare(self) -> None:

@@ -47,7 +47,7 @@ class Multinomial(LinearModel):
     """
 
     # Böhning 1992: diag(π) - ππᵀ ⪯ ½(I - 11ᵀ/c), whose largest eigenvalue is ½
-    _curvature = 0.5
+    _curvature, lower_bound = 0.5, 0.0
     likelihood = True
 
     def _prepare(self) -> None:

@@ -22,9 +22,11 @@ class LinearTerms(ABC):
     n_features: int
     n_terms: int
     n_outputs: int = 1
+    convex: bool = True
+    lower_bound: float = -math.inf
     #: the largest second derivative of the loss
     _curvature: float = math.inf
-    #: whether the loss depends on z - y alone
+    #: whether the loss depends on z - y alone, and is least where that is 0
     _of_residual = False
 
     def __init__(
@@ -152,12 +154,10 @@ class LinearTerms(ABC):
         return ends[0], ends[1], 0.0
 
     def _intercept_extent(self) -> tuple[float, float]:
-        """(c, f): no best intercept is larger than c + f·max|z|, whatever the predictions z without it.
-
-        This is so for losses whose minimum is where the prediction is the target: the best intercept lies between the
-        extremes of y - z.
-        """
-        return float(np.abs(to_host(self.y)).max()), 1.0
+        """(c, f): no best intercept is larger than c + f·max|z|, whatever the predictions z without it."""
+        if not self._of_residual:
+            return math.inf, 1.0
+        return float(np.abs(to_host(self.y)).max()), 1.0  # it lies between the extremes of y - z
 
     def _mean(self, values: Array) -> float:
         return float(self._xp.sum(self.share * values))

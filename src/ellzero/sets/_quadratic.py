@@ -10,6 +10,8 @@ import numpy as np
 
 from .._core.arrays import norm
 
+_STUCK = 1e-6  # how far from a set a point may be that no cut moves any more, relative to its size
+
 
 def minimise_over_polytope(G: np.ndarray, b: np.ndarray, A: np.ndarray, h: np.ndarray) -> np.ndarray | None:
     """argmin uᵀGu - 2bᵀu over Au >= h, for positive definite G; None where that cannot be done accurately.
@@ -48,22 +50,25 @@ def minimise_by_cuts(
     """argmin uᵀGu - 2bᵀu over several sets, from outside: over half-spaces that contain them, more and more of them.
 
     The projection p of u onto one of the sets gives the half-space (p - u)ᵀ(x - p) >= 0. Where rounding ends this
-    early, the last point is still the answer if it is next to all sets; otherwise there is none. Also returns the
-    normals of the half-spaces, and which set each belongs to.
+    early, the last point is still the answer if it is next to all sets (the farther the minimiser without them, the
+    fewer digits are left); otherwise there is none. Also returns the normals of the half-spaces, and which set each
+    belongs to.
     """
     units = 1 / np.sqrt(np.maximum(np.diagonal(G), 1e-300))
     G, b = units[:, None] * G * units + 1e-14 * np.eye(b.size), units * b
     A, h, owner = np.empty((0, b.size)), np.empty(0), np.empty(0, np.intp)
     near: np.ndarray | None = None
+    u = np.full(b.size, np.nan)
     for _ in range(20 + 20 * b.size):
-        u = minimise_over_polytope(G, b, A, h)
+        last, u = u, minimise_over_polytope(G, b, A, h)
         if u is None or time.perf_counter() > deadline:
             break
         point: np.ndarray = units * u
         cuts = [(i, p, p - point) for i, p in enumerate(project(point) for project in projections)]
-        near = point if all(norm(way) <= 1e-9 * norm(p) for _, p, way in cuts) else None
+        stuck = norm(u - last) <= 1e-15 * norm(u)
+        near = point if all(norm(way) <= (_STUCK if stuck else 1e-9) * norm(p) for _, p, way in cuts) else None
         cuts = [(i, p, way) for i, p, way in cuts if norm(way) > 1e-12 * norm(p)]
-        if not cuts:
+        if stuck or not cuts:
             break
         A = np.vstack([A, *(units * way / norm(units * way) for _, _, way in cuts)])
         h = np.append(h, [way @ p / norm(units * way) for _, p, way in cuts])

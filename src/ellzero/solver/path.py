@@ -268,8 +268,9 @@ def _best(res: Result, rivals: list[Result]) -> Result:
 
 def _levels(ks: Any, risk: Risk, n_kept: int) -> list[int]:
     if isinstance(ks, numbers.Integral):
-        ks = range(max(1, n_kept), check_count(ks, "ks", low=max(1, n_kept)) + 1)
-    if isinstance(ks, str) or not isinstance(ks, Iterable):
+        most = check_count(ks, "ks", low=max(1, n_kept))
+        ks = [*range(max(1, n_kept), min(most, risk.n_features) + 1), most]
+    if isinstance(ks, (str, bytes)) or not isinstance(ks, Iterable) or getattr(ks, "ndim", 1) == 0:
         raise TypeError(f"ks must be an integer K (for 1, ..., K) or integers such as range(5, 50, 5), got {ks!r}")
     asked = sorted({check_k(k, None, "ks") for k in ks})
     if asked and asked[-1] > risk.n_features:

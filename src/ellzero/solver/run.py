@@ -308,7 +308,7 @@ class Run:
             nit=self.nit,
             status=status,
             message=status.value,
-            violation=gamma.violation(x),
+            violation=gamma.violation(x) + 0.0,  # and not -0
             stationarity=self._stationarity(point) if final and self.method.oracle.exact else math.nan,
             history=self.history,
             n_gradients=counts.n_gradients,

@@ -57,6 +57,7 @@ def minimise_quadratic(
             found = minimise_on_polyhedron(G + 1e-11 * np.diag(np.diagonal(G)), b, shape, start)
     elif b.size <= _FEW and (projections := _pieces(part)) is not None:  # the projection onto all takes longest
         found = minimise_by_cuts(G, b, projections, deadline)[0]
+        found = None if found is None else project(found)
     elif norm((inside := project(free)) - free) <= 1e-14 * norm(free):
         return free
     elif isinstance(part, (L2Ball, Ellipsoid)):
@@ -98,7 +99,8 @@ def _in_ellipsoid(G: np.ndarray, b: np.ndarray, halves: np.ndarray) -> np.ndarra
     mu = max(float(np.max(np.abs(c) - eigenvalues)), norm(c) - float(eigenvalues[-1]), 1e-16 * norm(c))
     for _ in range(100):
         size = math.sqrt(float(np.sum(weight / (eigenvalues + mu) ** 2)))
-        change = (size - 1) * size**2 / float(np.sum(weight / (eigenvalues + mu) ** 3))
+        fall = float(np.sum(weight / (eigenvalues + mu) ** 3))
+        change = (size - 1) * size**2 / fall if fall > 0 else 0.0  # it may underflow
         if not change > 1e-16 * mu:
             break
         mu += change
