@@ -43,7 +43,7 @@ def draw(path: ez.Path, k: int, out: str | Path) -> Path:
 
     figure = Figure(figsize=(10.4, 4.2), layout="constrained")
     left, right = figure.subplots(1, 2)
-    path.plot(left)
+    ez.PathDisplay.from_result(path, ax=left)
     left.set_title("held-out rows tell when to stop", fontsize=11)
     draw_criteria(path, k, right)
     out = Path(out)

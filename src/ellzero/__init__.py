@@ -5,29 +5,32 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from . import risks, sets
+from . import risks, sets, sparsity
+from .minimize import minimize, minimize_path
 from .solver import schedules
-from .solver.loop import minimize
+from .solver.finishes import Exchanges, LastProjection
 from .solver.methods import Method, preset
 from .solver.oracles import FullGradient, MiniBatch, VarianceReduced, ZerothOrder, estimate_variance
-from .solver.path import Path, minimize_path
-from .solver.projections import euclidean_projection, hard_threshold, restricted, two_step_projection
+from .solver.path import SparsePath
+from .solver.projections import euclidean_projection, hard_threshold, restricted_projection, two_step_projection
 from .solver.result import History, Result, Status
 
 __version__ = "0.1.0.dev0"
 __all__ = [
     "Certificate",
     "ConvergenceDisplay",
+    "Exchanges",
     "FullGradient",
     "History",
     "IndexTracker",
+    "LastProjection",
     "Method",
     "MiniBatch",
-    "Path",
     "PathDisplay",
     "Result",
     "SparseClassifier",
     "SparseClassifierCV",
+    "SparsePath",
     "SparseRegressor",
     "SparseRegressorCV",
     "Status",
@@ -45,10 +48,11 @@ __all__ = [
     "minimize",
     "minimize_path",
     "preset",
-    "restricted",
+    "restricted_projection",
     "risks",
     "schedules",
     "sets",
+    "sparsity",
     "testing",
     "theory",
     "two_step_projection",

@@ -58,7 +58,11 @@ TABLE = [
     ("budget", lambda b: sets.Portfolio(b), {"array": np.array(1.0), "text": "a", "complex": 1j, "nan": np.nan}),
     ("group", lambda b: ez.minimize(RISK, 2, sets.GroupWise(sets.L1Ball(1.0), b)), GROUPS),
     ("group", lambda b: ez.minimize(RISK, 2, sets.Portfolio(1.0, groups=b, caps=0.6)), GROUPS),
-    ("group", lambda b: ez.restricted(Y[:5], 2, sets.Intersection(sets.GroupWise(sets.L1Ball(1.0), b))), GROUPS),
+    (
+        "group",
+        lambda b: ez.restricted_projection(Y[:5], 2, sets.Intersection(sets.GroupWise(sets.L1Ball(1.0), b))),
+        GROUPS,
+    ),
     ("X", lambda b: risks.LeastSquares(b, Y), MATRICES),
     ("X", lambda b: risks.Multinomial(b, LABELS), MATRICES),
     ("y", lambda b: risks.Poisson(X, b), VECTORS),

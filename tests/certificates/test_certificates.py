@@ -12,17 +12,21 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import optimize
 
 import ellzero as ez
 from ellzero.certificates import CertificateStatus
-from ellzero.certificates import atoms as atoms_module
-from ellzero.certificates import root as root_module
-from ellzero.certificates._form import improve_split, is_positive, smallest_eigenvalue
+from ellzero.certificates import perspective as perspective_module
+from ellzero.certificates.answer import Answer
 from ellzero.certificates.atoms import Atoms, simplex_minimum
 from ellzero.certificates.perspective import Perspective
-from ellzero.sets._slices import Polyhedron, enclosing, polyhedron, restrict
+from ellzero.certificates.perspective_dual import PerspectiveDual
+from ellzero.certificates.quadratic_form import improve_split, is_positive, smallest_eigenvalue
+from ellzero.certificates.relaxation import Decisions
+from ellzero.certificates.root_bound import bound_root
+from ellzero.certificates.smooth_parts import ModelPart, smooth_part
+from ellzero.sets.polyhedron import Polyhedron
 from ellzero.solver.exchanges import refit
-from ellzero.solver.problem import make_problem
 
 S = ez.sets
 D = 7
@@ -83,22 +87,91 @@ def make_risks(rng, n, d=D):
     }
 
 
+def caps_of(gamma, s):
+    """The slice of Γ on s: bounds, rows (a, cap, equal) with Σa|w| <= cap, balls (c, p, r) with Σ|c·w|^p <= r^p."""
+    one = np.ones(s.size)
+    low, high, rows, balls = -np.inf * one, np.inf * one, [], []
+    match gamma:
+        case S.NonNegative():
+            low = 0 * one
+        case S.Box():
+            low, high = ((one * bound if np.ndim(bound) == 0 else bound[s]) for bound in (gamma.lower, gamma.upper))
+        case S.LinfBall():
+            low, high = -gamma.radius * one, gamma.radius * one
+        case S.SubSimplex() | S.Simplex():
+            low, rows = 0 * one, [(one, gamma.total, isinstance(gamma, S.Simplex))]
+        case S.L1Ball() | S.WeightedL1Ball():
+            rows = [(getattr(gamma, "weights", np.ones(D + 2))[s], gamma.radius, False)]
+        case S.L2Ball() | S.LpBall() | S.Ellipsoid():
+            balls = [(1 / getattr(gamma, "scales", np.ones(D + 2))[s], getattr(gamma, "p", 2.0), gamma.radius)]
+        case S.PackingPolytope():
+            low, rows = 0 * one, [(a[s], b, False) for a, b in zip(gamma.A, gamma.b, strict=True)]
+        case S.Portfolio():
+            low, high = 0 * one, 0.7 * one
+            rows = [(one, 1.0, True), *((1.0 * (s % 3 == g), 0.8, False) for g in range(3))]
+        case S.GroupWise() | S.Intersection():
+            for g, inner in enumerate(gamma.sets):
+                mine = s % 3 == g if isinstance(gamma, S.GroupWise) else one > 0
+                below, above, more, further = caps_of(inner, s)
+                low, high = np.where(mine, np.maximum(low, below), low), np.where(mine, np.minimum(high, above), high)
+                rows, balls = rows + [(a * mine, *c) for a, *c in more], balls + [(a * mine, *c) for a, *c in further]
+    return low, high, rows, balls
+
+
+def least_on(risk, gamma, s):
+    """R at a member next to where SLSQP ends on a support, w = p - q with p, q >= 0; None where there is no member."""
+    low, high, rows, balls = caps_of(gamma, s)
+    bounds = [(max(a, 0), max(b, 0)) for a, b in zip(low, high, strict=True)]
+    bounds += [(max(-b, 0), max(-a, 0)) for a, b in zip(low, high, strict=True)]
+    if any(a > b for a, b in bounds):
+        return None
+    k, w = s.size, np.zeros(risk.n_features)
+
+    def at(z):
+        w[s] = z[:k] - z[k:]
+        return w
+
+    def slope(z):
+        g = np.asarray(risk.gradient(at(z)), dtype=float)[s]
+        return np.concatenate([g, -g])
+
+    limits = [
+        {"type": "eq" if equal else "ineq", "fun": lambda z, a=a, b=b: b - a @ (z[:k] + z[k:])} for a, b, equal in rows
+    ]
+    limits += [
+        {"type": "ineq", "fun": lambda z, c=c, p=p, r=r: 1 - np.sum(np.abs(c * (z[:k] - z[k:]) / r) ** p)}
+        for c, p, r in balls
+    ]
+    start = np.clip(np.zeros(2 * k), *np.transpose(bounds).reshape(2, -1))
+    end = optimize.minimize(
+        lambda z: risk.value(at(z)), start, jac=slope, bounds=bounds, constraints=limits, method="SLSQP",
+        options={"ftol": 1e-16, "maxiter": 500},
+    )  # fmt: skip
+    near = end.x[:k] - end.x[k:]
+    try:
+        w[s] = gamma.project(near, s)
+    except S.EmptySlice:
+        return None
+    assert np.linalg.norm(w[s] - near) <= 1e-6 * (1 + np.linalg.norm(near)), (gamma, s, near, w[s], end)
+    return risk.value(w)
+
+
 def every_support(risk, k, gamma, keep=()):
-    """The least R on every support of k coordinates."""
-    problem = make_problem(risk, k, gamma or S.Everywhere(), list(keep))
-    units, values = problem.natural_units(), {}
-    for support in itertools.combinations(range(risk.n_features), k):
-        if set(problem.kept) <= set(support):
-            try:
-                values[support] = refit(risk, problem.gamma, np.array(support, dtype=np.intp), units=units).value
-            except S.EmptySlice:
-                continue
+    """The least R on every support of k coordinates, as a solver without any of our code finds it."""
+    gamma = S.Everywhere() if gamma is None else gamma
+    must = {*keep, *np.flatnonzero(caps_of(gamma, np.arange(risk.n_features))[0] > 0)}
+    values = {}
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        for support in itertools.combinations(range(risk.n_features), k):
+            if must <= set(support) and (value := least_on(risk, gamma, np.array(support))) is not None:
+                values[support] = value
     return values
 
 
-def check_certificate(risk, k, gamma, keep=(), exact=True):
+def check_certificate(risk, k, gamma, keep=(), values=None):
     """Raise if a bound exceeds the optimum, a proved coordinate is wrong, or the search misses the optimum."""
-    values = every_support(risk, k, gamma, keep)
+    values = every_support(risk, k, gamma, keep) if values is None else values
     if not values:
         return None
     optimum = min(values.values())
@@ -121,7 +194,7 @@ def check_certificate(risk, k, gamma, keep=(), exact=True):
     for support in optimal:
         assert set(certificate.proved_in.tolist()) <= support
         assert not set(certificate.proved_out.tolist()) & support
-    if exact and certificate.status is not CertificateStatus.NO_BOUND:
+    if certificate.status is not CertificateStatus.NO_BOUND:
         best = ez.minimize(risk, k, gamma, "exact", keep=keep, time_limit=20)
         assert best.fun <= optimum + max(slack, 2e-6 * abs(optimum))
         assert best.certificate.lower_bound <= optimum + slack
@@ -158,12 +231,21 @@ def test_least_squares_in_boxes_of_any_shape(seed, n, k, ridge):
     X = rng.standard_normal((n, D)) * 10.0 ** rng.integers(-3, 4, D)
     if seed % 3 == 0:
         X[:, 1] = X[:, 0]  # collinear
-    risk = ez.risks.LeastSquares(X, rng.standard_normal(n), ridge=ridge, fit_intercept=bool(seed % 2))
+    y = rng.standard_normal(n)
+    risk = ez.risks.LeastSquares(X, y, ridge=ridge, fit_intercept=bool(seed % 2))
     lower, upper = -rng.exponential(1, D), rng.exponential(1, D)
     lower[rng.random(D) < 0.3] = -np.inf
     upper[rng.random(D) < 0.3] = np.inf
     lower[rng.random(D) < 0.2] = 0.0
-    check_certificate(risk, k, S.Box(lower, upper))
+    if seed % 2:
+        X, y = X - X.mean(axis=0), y - y.mean()
+    A, b = np.vstack([X / math.sqrt(n), math.sqrt(ridge / 2) * np.eye(D)]), np.append(y / math.sqrt(n), np.zeros(D))
+    values = {}
+    for support in itertools.combinations(range(D), k):
+        s = list(support)
+        u = optimize.lsq_linear(A[:, s], b, (lower[s], upper[s]), method="bvls").x
+        values[support] = float(np.sum((A[:, s] @ u - b) ** 2))
+    check_certificate(risk, k, S.Box(lower, upper), values=values)
 
 
 @pytest.mark.parametrize("scale", [1e-8, 1.0, 1e8])
@@ -197,9 +279,8 @@ def test_a_target_gap_leaves_nothing_aside_that_is_better(seed):
     optimum = min(values.values())
     for rank in (1, 3, 6):
         support = np.array(sorted(values, key=values.get)[rank])
-        answer = replace(
-            ez.minimize(risk, k), x=refit(risk, S.Everywhere(), support).w, fun=sorted(values.values())[rank]
-        )
+        poor = refit(risk, S.Everywhere(), support)
+        answer = replace(ez.minimize(risk, k), x=poor.w, fun=poor.value)
         for more in (1.0001, 1.02, 1.3):
             certificate = ez.certify(risk, answer, target_gap=more * (answer.fun - optimum) / answer.fun)
             assert certificate.lower_bound <= optimum * (1 + 1e-9)
@@ -269,26 +350,23 @@ def _wrong_maximum(monkeypatch):
 
 
 def _wrong_gains(monkeypatch):
-    plain = Perspective._gains
-    monkeypatch.setattr(Perspective, "_gains", lambda self, z: 0.8 * plain(self, z))
+    plain = PerspectiveDual._gains
+    monkeypatch.setattr(PerspectiveDual, "_gains", lambda self, z: 0.8 * plain(self, z))
 
 
 def _too_much_curvature(monkeypatch):
     monkeypatch.setattr(
-        root_module, "smallest_eigenvalue", lambda form, scaled: 3.0 * smallest_eigenvalue(form, scaled)
+        perspective_module, "smallest_eigenvalue", lambda form, scaled: 3.0 * smallest_eigenvalue(form, scaled)
     )
 
 
 def _careless_screening(monkeypatch):
-    plain = root_module.screen
+    plain = Perspective.screen
 
-    def one_too_many(relaxed, kept, out, k, cutoff):
-        kept, out = plain(relaxed, kept, out, k, cutoff)
-        out = out.copy()
-        out[int(relaxed.gains.argmax())] = True
-        return kept, out
+    def one_too_many(self, relaxed, part, level):
+        return plain(self, relaxed, part, level).leaving(int(relaxed.evidence.argmax()))
 
-    monkeypatch.setattr(root_module, "screen", one_too_many)
+    monkeypatch.setattr(Perspective, "screen", one_too_many)
 
 
 def _larger_k(monkeypatch):
@@ -323,7 +401,7 @@ def test_simplex_minimum_satisfies_its_optimality_conditions(seed, m):
 def test_splits_leave_a_semidefinite_rest(seed, d):
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((d + 3, d)) * 10.0 ** rng.integers(-2, 3, d)
-    form = QuadraticForm.of(ez.risks.LeastSquares(X, rng.standard_normal(d + 3), ridge=0.01), 2)
+    form = ez.risks.LeastSquares(X, rng.standard_normal(d + 3), ridge=0.01).quadratic_form(2)
     for scaled in (False, True):
         delta = smallest_eigenvalue(form, scaled)
         for split in (delta, improve_split(form, delta, rng.exponential(1, d))):
@@ -339,9 +417,10 @@ def test_improved_splits_raise_the_bound():
     X = X @ np.linalg.cholesky(0.8 ** np.abs(np.subtract.outer(np.arange(20), np.arange(20)))).T
     risk = ez.risks.LeastSquares(X, X[:, ::5].sum(axis=1) + rng.standard_normal(60))
     result = ez.minimize(risk, 4)
-    root = root_module.Root(risk, result, math.inf)
-    first = root.relaxation.solve(root.kept, np.zeros(20, bool), result.x, math.inf, 300).bound
-    assert root.search(None).root.bound > first
+    answer = Answer(risk, result, math.inf)
+    part = Decisions(answer.kept, np.zeros(20, bool))
+    first = Perspective.of(answer).solve(part, result.x, math.inf, first=True).bound
+    assert bound_root(answer, None).relaxed.bound > first
 
 
 @pytest.mark.parametrize(
@@ -352,15 +431,15 @@ def test_the_relaxation_is_the_perspective_one(name):
     cp = pytest.importorskip("cvxpy")
     rng = np.random.default_rng(2)
     X, y, k, d = rng.standard_normal((40, 10)), rng.standard_normal(40), 3, 10
-    gamma = polyhedron(make_sets(rng, d)[name] or S.Everywhere(), d)
+    gamma = (make_sets(rng, d)[name] or S.Everywhere()).polyhedron(d)
     if name == "linf":
         gamma = Polyhedron.box(-0.08, 0.08, d)
     if name == "l1":
         gamma = Polyhedron.box(-np.inf, np.inf, d).with_row(1.0, 0.2)
-    form = QuadraticForm.of(ez.risks.LeastSquares(X, y, ridge=0.1), k)
+    form = ez.risks.LeastSquares(X, y, ridge=0.1).quadratic_form(k)
     delta = smallest_eigenvalue(form, False)
     relaxation = Perspective(form, k, gamma, delta)
-    found = relaxation.solve(np.array([2]), np.arange(d) == 7, np.zeros(d), math.inf, 300, 1e-12)
+    found = relaxation.maximise(Decisions(np.array([2]), np.arange(d) == 7), np.zeros(d), math.inf, 300, 1e-12)
     w, s = cp.Variable(d), cp.Variable(d)
     rest = np.linalg.cholesky(form.Q - np.diag(delta) + 1e-13 * np.eye(d))
     perspective = sum(delta[i] / 2 * cp.quad_over_lin(w[i], s[i]) for i in range(d))
@@ -384,15 +463,15 @@ def test_slices_and_larger_sets_hold_what_they_should(name):
         inside = gamma.project(rng.standard_normal(index.size), index)
         w = np.zeros(D)
         w[index] = inside
-        for larger in enclosing(gamma, D):
+        for larger in gamma.enclosing(D):
             assert larger.contains(w, 1e-9) and larger.has_sparse_maximum(1.0)
-        shape = polyhedron(gamma, D)
+        shape = gamma.polyhedron(D)
         if shape is not None:
             assert (shape.lower - 1e-12 <= w).all() and (w <= shape.upper + 1e-12).all()
             assert (shape.A @ np.abs(w) <= shape.h + 1e-9).all()
             assert np.allclose((shape.A @ w)[shape.equal], shape.h[shape.equal])
             assert (shape.A >= 0).all() and shape.positive[(shape.A[shape.equal] > 0).any(axis=0)].all()
-        part = restrict(gamma, index)
+        part = gamma.slice_on(index)
         if part is not None:
             assert part.contains(inside, 1e-9)
             v = rng.standard_normal(index.size)
@@ -404,9 +483,9 @@ def test_a_set_of_the_users_own_is_not_taken_for_its_parent():
         def project(self, v, support=None):
             return 0 * v
 
-    assert restrict(Mine(1.0), np.array([0])) is None
-    assert polyhedron(Mine(1.0), 3) is None
-    assert isinstance(enclosing(Mine(1.0), 3)[0], S.Everywhere)
+    assert Mine(1.0).slice_on(np.array([0])) is None
+    assert Mine(1.0).polyhedron(3) is None
+    assert Mine(1.0).enclosing(3) == []
 
 
 def test_users_sets_without_slices_are_searched_correctly():
@@ -426,7 +505,7 @@ def test_users_sets_without_slices_are_searched_correctly():
             return self.box.sparse_maximum(z, k, mu, keep)
 
     risk = make_risks(np.random.default_rng(1), 20)["weighted ridge"]
-    check_certificate(risk, 2, Capped())
+    check_certificate(risk, 2, Capped(), values=every_support(risk, 2, S.LinfBall(0.4)))
 
 
 # What the user sees.
@@ -546,8 +625,7 @@ def test_frank_wolfe_parts_are_what_they_say():
     """f, its gradient and the value at a dual point, for every smooth part."""
     rng = np.random.default_rng(4)
     for kind, risk in make_risks(rng, 20).items():
-        root = root_module.Root(risk, ez.minimize(risk, 2, S.L1Ball(1.0)), math.inf)
-        part = root._part(root.form)
+        part = smooth_part(risk, risk.quadratic_form(2), 2)
         w = rng.standard_normal(risk.n_features) * 0.3
         look = part.look(w, part.image(w))
         assert look.f + 0.5 * part.mu * w @ w == pytest.approx(
@@ -560,10 +638,10 @@ def test_frank_wolfe_parts_are_what_they_say():
 
 def test_the_maximum_is_raised_by_what_rounding_may_add():
     risk = make_risks(np.random.default_rng(0), 20)["logistic"]
-    relaxation = Atoms(atoms_module.SmoothPart.__subclasses__()[1](risk), S.L1Ball(1.0), 3)
-    z, none, out = np.ones(D), np.empty(0, int), np.zeros(D, bool)
-    value, _ = relaxation.maximum(z, 0.0, none, out)
-    raised, _ = relaxation.maximum(z, 0.1, none, out)
+    relaxation = Atoms(ModelPart(risk), S.L1Ball(1.0), 3)
+    z, nothing = np.ones(D), Decisions(np.empty(0, int), np.zeros(D, bool))
+    value, _ = relaxation.maximum(z, 0.0, nothing)
+    raised, _ = relaxation.maximum(z, 0.1, nothing)
     assert (
         raised
         >= max(S.L1Ball(1.0).sparse_maximum(z + 0.1 / np.sqrt(3) * u, 3, 0.1)[0] for u in (1.0, -1.0))

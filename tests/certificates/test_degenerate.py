@@ -6,14 +6,13 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from ellzero.sets._positions import Positions
 
 import ellzero as ez
 from ellzero import sets as S
 from ellzero.risks.linear_curvature import LinearCurvature
-from ellzero.sets._positions import Positions
 from ellzero.solver.exchanges import SwapSearch, refit
-
-NONE = np.empty(0, dtype=np.intp)
+from ellzero.solver.problem import make_problem
 
 
 def planted(seed, places="first"):
@@ -92,7 +91,7 @@ class TestVulnerablePlaces:
         point = refit(risk, S.Everywhere(), np.array([0]))
         np.testing.assert_allclose([point.w[0], -0.5 * point.gradient[1]], [3, 1])
         monkeypatch.setattr(LinearCurvature, "affords", lambda self, n: False)
-        end = SwapSearch(risk, S.Everywhere(), 1, NONE).improve(point)
+        end = SwapSearch(make_problem(risk, 1, S.Everywhere(), None)).improve(point)
         assert point.value - end.value == pytest.approx((1 + 3 * half) ** 2 - 9)
 
     def test_what_is_left_out_cannot_pay(self):

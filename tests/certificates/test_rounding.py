@@ -10,9 +10,9 @@ import pytest
 
 import ellzero as ez
 from ellzero.certificates import CertificateStatus
-from ellzero.certificates._copies import without_copies
-from ellzero.certificates._form import lack_of_convexity
-from ellzero.certificates._parts import FormPart
+from ellzero.certificates.duplicates import without_copies
+from ellzero.certificates.quadratic_form import lack_of_convexity
+from ellzero.certificates.smooth_parts import FormPart
 from ellzero.risks import LinearModel
 from ellzero.risks.accuracy import accurate_product
 

@@ -2,6 +2,7 @@
 
 import csv
 import gzip
+import inspect
 import io
 import json
 import os
@@ -9,6 +10,7 @@ import re
 import shlex
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -138,18 +140,41 @@ def test_help(ellzero, command):
     assert max(map(len, out.splitlines())) <= 115
 
 
+def test_options_have_the_names_of_parameters_in_python():
+    """What only a command line can ask is listed here, so that no second word for the same thing slips in."""
+    only_here = {
+        *("data", "target", "format", "out", "report", "seed", "json", "debug"),  # files, screens, one word for rng
+        *("certify", "select", "validation", "weights", "train", "since", "prices", "returns", "sectors"),
+    }
+    model = {*inspect.signature(ez.SparseRegressor).parameters}
+    tracker = {*inspect.signature(ez.IndexTracker).parameters, *inspect.signature(ez.datasets.read_prices).parameters}
+    run = {*inspect.signature(ez.minimize).parameters}
+    known = {
+        "fit": model | run,
+        "path": model | run | {*inspect.signature(ez.minimize_path).parameters},
+        "certify": model | run | {*inspect.signature(ez.certify).parameters},
+        "track": tracker,
+        "backtest": tracker | {*inspect.signature(ez.backtest).parameters},
+        "reproduce": {*inspect.signature(ez.experiments.run).parameters},
+    }
+    for name, words in known.items():
+        for option in app.commands[name].params:
+            first = option.opts[0].removeprefix("--").replace("-", "_")
+            assert first in words | only_here, (name, option.opts)
+
+
 def test_without_arguments_it_helps(ellzero):
     assert ellzero("") == ellzero("--help")
 
 
 @pytest.mark.parametrize("line", [line for line in examples() if "reproduce" not in line])
 def test_examples_of_the_help_run(ellzero, line, monkeypatch):
-    monkeypatch.setattr("ellzero.cli.more._METHODS", {"auto": "the default"})  # test_demo runs them all
+    monkeypatch.setattr("ellzero.cli.demo._METHODS", {"auto": "the default"})  # test_demo runs them all
     if "--weights" in line:
         assert ellzero("fit table.csv --target price --k 5 --out weights.csv")[0] == 0
     line = line.replace("--target y ", "--target price ").removeprefix("ellzero ")
     if line.startswith(("track", "backtest")):
-        line += " --starts 1"
+        line += " --n-starts 1"
     code, out, err = ellzero(line)
     assert code == 0, err
     assert out
@@ -180,7 +205,7 @@ def test_reproduce_hands_everything_on(ellzero, answer, monkeypatch, tmp_path):
     )
     assert found["page"] == str(Report.page)
     del asked["progress"]
-    expected = {"name": "index-tracking", "out": str(tmp_path), "full": True, "seed": 3, "jobs": None}
+    expected = {"name": "index-tracking", "out": str(tmp_path), "full": True, "seed": 3, "n_jobs": None}
     assert asked == {**expected, "prices": ["prices.csv"], "sectors": ["sectors.csv"]}
     code, _, err = ellzero("reproduce everything")
     assert code == 2 and "'everything' is no experiment" in err
@@ -195,6 +220,27 @@ def test_fit_is_the_estimator(answer, problem):
     model = ez.SparseRegressor(k=3, constraint="nonnegative", ridge=0.1).fit(X, y)
     np.testing.assert_allclose(vector(found, 12), model.coef_, rtol=1e-12)
     assert found["intercept"] == pytest.approx(model.intercept_, rel=1e-12)
+    assert found["answer"]["objective"] == pytest.approx(model.result_.fun, rel=1e-12)
+
+
+@pytest.mark.parametrize("standardize", [True, False])
+@pytest.mark.parametrize(
+    "method", ["auto", "IHT", "IHT-2SP", "PGD", "PGD+H", "IHT+P", "SVRG-HT", "HSG-HT-2SP", "exact"]
+)
+def test_every_method_gives_what_it_gives_the_estimator(ellzero, problem, method, standardize):
+    X, y = problem
+    X = X * np.geomspace(0.01, 100, 12)
+    rows = [[*row, target] for row, target in zip(X.tolist(), y.tolist(), strict=True)]
+    write_csv(Path("unequal.csv"), [*(f"f{i}" for i in range(12)), "price"], rows)
+    seed = np.random.RandomState(3).randint(2**31)  # what the estimator draws
+    flag = "--standardize" if standardize else "--no-standardize"
+    line = f"fit unequal.csv --target price --k 3 --method {method} --max-iter 20 --seed {seed} {flag} --json"
+    found = json.loads(ellzero(line)[1])
+    model = ez.SparseRegressor(k=3, method=method, max_iter=20, random_state=3, standardize=standardize)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(X, y)
+    np.testing.assert_allclose(vector(found, 12), model.coef_, rtol=1e-12)
     assert found["answer"]["objective"] == pytest.approx(model.result_.fun, rel=1e-12)
 
 
@@ -236,12 +282,13 @@ def test_fit_in_groups_obeys_the_caps(answer, problem):
 
 
 def test_fit_of_libsvm_and_fractions(answer, ellzero):
-    found = answer("fit train.svm --loss logistic --k 0.25 --no-intercept")
+    found = answer("fit train.svm --loss logistic --k 0.25 --no-fit-intercept")
     assert found["answer"]["k"] == 3 and found["intercept"] == 0.0
     assert {row["name"] for row in found["weights"]} == {"x1", "x4", "x7"}
     Path("train.txt").write_text(Path("train.svm").read_text())
     assert (
-        answer("fit train.txt --format libsvm --loss logistic --k 0.25 --no-intercept")["weights"] == found["weights"]
+        answer("fit train.txt --format libsvm --loss logistic --k 0.25 --no-fit-intercept")["weights"]
+        == found["weights"]
     )
 
 
@@ -382,7 +429,9 @@ def assert_mandate(weights, sectors, k, cap, total=1.0):
 
 
 def test_track_is_the_tracker(answer, folder):
-    found = answer("track --prices prices.csv.gz --sectors sectors.csv --k 8 --max-sector 0.3 --starts 2 --certify 0")
+    found = answer(
+        "track --prices prices.csv.gz --sectors sectors.csv --k 8 --max-sector-weight 0.3 --n-starts 2 --certify 0"
+    )
     sectors = ez.datasets.read_sectors("sectors.csv")
     assert_mandate(found["weights"], sectors, 8, 0.3)
     train, test = ez.datasets.read_prices("prices.csv", sectors=sectors).split()
@@ -395,14 +444,14 @@ def test_track_is_the_tracker(answer, folder):
 
 
 def test_track_says_what_took_how_long(ellzero):
-    line = "track --prices prices.csv --k 5 --starts 1"
+    line = "track --prices prices.csv --k 5 --n-starts 1"
     assert re.search(r"^solved in [\d.]+ s$", ellzero(line)[1], flags=re.MULTILINE)
     assert re.search(r"^solved in [\d.]+ s, proved in [\d.]+ s$", ellzero(f"{line} --certify 0")[1], flags=re.MULTILINE)
 
 
 def test_track_options(answer):
-    line = "track --returns returns.csv --index SPX --k 6 --short 0.1 --budget 0.9:1 --hold XOM=0.05 --hold AAPL --max-weight 0.4"
-    found = answer(f"{line} --error variance --starts 1 --since 2021-03-01 --train 1")
+    line = "track --returns returns.csv --index SPX --k 6 --min-weights -0.1 --budget 0.9:1 --min-weights XOM=0.05 --keep AAPL --max-weights 0.4"
+    found = answer(f"{line} --error variance --n-starts 1 --since 2021-03-01 --train 1")
     weights = {row["name"]: row["weight"] for row in found["weights"]}
     assert weights["XOM"] >= 0.05 and max(weights.values()) <= 0.4 and min(weights.values()) >= -0.1
     assert 0.9 - 1e-12 <= sum(weights.values()) <= 1 + 1e-12 and len(weights) <= 6
@@ -410,9 +459,7 @@ def test_track_options(answer):
 
 
 def test_backtest_is_the_backtest(answer, ellzero, tmp_path):
-    line = (
-        "backtest --prices prices.csv --sectors sectors.csv --k 8 --max-sector 0.3 --starts 1 --window 260 --cost 0.001"
-    )
+    line = "backtest --prices prices.csv --sectors sectors.csv --k 8 --max-sector-weight 0.3 --n-starts 1 --window 260 --cost 0.001"
     found = answer(f"{line} --out {tmp_path}/w.csv --report {tmp_path}/walk.html")
     returns, index, sectors = ez.datasets.read_prices("prices.csv", sectors="sectors.csv").to_pandas()
     tracker = ez.IndexTracker(k=8, max_sector_weight=0.3, n_starts=1)
@@ -430,7 +477,7 @@ def test_track_on_the_real_market_in_ten_seconds(tmp_path):
     """In a process of its own, as a user starts it; seconds of the processor, which others on the machine do not slow."""
     import resource
 
-    line = f"track --prices {SP500}/prices.csv.gz --sectors {SP500}/sectors.csv --k 15 --max-sector 0.1 --json"
+    line = f"track --prices {SP500}/prices.csv.gz --sectors {SP500}/sectors.csv --k 15 --max-sector-weight 0.1 --json"
     command = [sys.executable, "-m", "ellzero", *shlex.split(line), "--report", str(tmp_path / "out.html")]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
@@ -442,7 +489,7 @@ def test_track_on_the_real_market_in_ten_seconds(tmp_path):
 
 
 def test_demo(answer, tmp_path, monkeypatch):
-    monkeypatch.setattr("ellzero.cli.more._MAX_ITER", 200)
+    monkeypatch.setattr("ellzero.cli.demo._MAX_ITER", 200)
     found = answer(f"demo --k 10 --cap 0.2 --seed 1 --report {tmp_path}/demo.html")
     assert [m["method"] for m in found["methods"]] == ["auto", "IHT-2SP", "PGD+H", "IHT+P"]
     assert all(m["nonzeros"] <= 10 and m["violation"] <= 1e-12 for m in found["methods"])
@@ -487,9 +534,9 @@ def test_info(answer, ellzero):
         ("path table.csv --target price --ks 4 --select validation", 2, "add '--validation 0.2'"),
         ("path table.csv --target price --ks 4 --loss huber", 2, "hold out rows with '--validation 0.2'"),
         ("track --k 3", 2, "give either '--prices FILE' or '--returns FILE'"),
-        ("track --prices prices.csv --k 3 --max-sector 0.1", 2, "add '--sectors FILE'"),
+        ("track --prices prices.csv --k 3 --max-sector-weight 0.1", 2, "add '--sectors FILE'"),
         ("track --prices prices.csv --k 3 --budget much", 2, "'much' is no budget"),
-        ("track --prices prices.csv --k 3 --hold XOM=lots", 2, "needs a number, such as AAPL=0.02"),
+        ("track --prices prices.csv --k 3 --min-weights XOM=lots", 2, "needs a number, such as 0.05 for every asset or AAPL=0.02 for one"),
         ("backtest --prices prices.csv --k 3 --every often", 2, "'often' is neither a number of days nor week"),
         ("nothing", 2, "No such command 'nothing'"),
         ("fit missing.csv --target price --k 3", 3, "missing.csv: there is no such file; check the path"),
@@ -501,10 +548,11 @@ def test_info(answer, ellzero):
         ("fit table.csv --target price --k 3 --constraint l1:1 --groups table.csv", 3, "the header must name feature and group"),
         ("fit table.csv --target price --k 3 --out table.csv/w.csv", 3, "cannot be written there"),
         ("certify table.csv --target price --k 3 --weights sectors.csv", 3, "the header must name name and weight"),
-        ("track --prices prices.csv --k 3 --hold IBM", 3, "--hold IBM: prices.csv has no such asset"),
+        ("track --prices prices.csv --k 3 --keep IBM", 3, "--keep IBM: prices.csv has no such asset"),
+        ("track --prices prices.csv --k 3 --max-weights IBM=0.1", 3, "--max-weights IBM: prices.csv has no such asset"),
         ("track --prices prices.csv --k 3 --since 2099-01-01", 3, "must not be after the last day"),
         ("track --prices prices.csv --sectors groups.csv --k 3", 3, "groups.csv has no column 'symbol'"),
-        ("track --prices prices.csv --k 15 --max-weight 0.05", 4, "15 names capped at 5% can hold 75%, but the budget is 100%; raise --k to at least 20"),
+        ("track --prices prices.csv --k 15 --max-weights 0.05", 4, "15 names capped at 5% can hold 75%, but the budget is 100%; raise --k to at least 20"),
         ("fit table.csv --target price --k 1 --constraint box:0.5,1", 4, "k=1"),
     ],
 )  # fmt: skip
@@ -610,8 +658,8 @@ def test_ctrl_c_in_a_fit_writes_the_best_so_far(ellzero, monkeypatch):
 
         return ez.minimize(*args, **options, callback=stop)
 
-    monkeypatch.setattr("ellzero.cli.question.minimize", interrupted)
-    monkeypatch.setattr("ellzero.cli.learn.prove", lambda *args: pytest.fail("a proof after Ctrl-C"))
+    monkeypatch.setattr("ellzero.estimators.request.minimize", interrupted)
+    monkeypatch.setattr("ellzero.cli.fit.prove", lambda *args: pytest.fail("a proof after Ctrl-C"))
     code, out, err = ellzero("fit table.csv --target price --k 3 --certify 60 --out stopped.csv")
     assert code == Exit.STOPPED and "interrupted from outside" in out and not err
     assert read_csv(Path("stopped.csv"))
@@ -626,7 +674,7 @@ def test_ctrl_c_in_a_path_says_how_far_it_came(ellzero, monkeypatch):
             raise KeyboardInterrupt
         return ez.minimize(*args, **options)
 
-    monkeypatch.setattr("ellzero.solver.path.minimize", interrupted)
+    monkeypatch.setattr(sys.modules["ellzero.minimize"], "minimize", interrupted)
     code, out, err = ellzero("path table.csv --target price --ks 6 --out path.csv")
     assert code == 130 and "interrupted after 2 answers for 6 k" in err and "nothing is written" in err
     assert "Traceback" not in out + err and not Path("path.csv").exists()

@@ -10,7 +10,6 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 import ellzero as ez
-from ellzero.displays import groups_and_caps
 
 
 @pytest.fixture(autouse=True)
@@ -134,9 +133,9 @@ def test_weights_of_estimators(answer, path, market):
 
 def test_groups_and_caps():
     inner = ez.sets.GroupWise({"a": ez.sets.L1Ball(0.3)}, groups=["a", None, "b"])
-    assert groups_and_caps(inner, 3) == (["a", None, "b"], {"a": 0.3})
-    assert groups_and_caps(ez.sets.Intersection(ez.sets.LinfBall(1.0), inner), 3)[1] == {"a": 0.3}
-    assert groups_and_caps(ez.sets.L1Ball(1.0), 3) == (None, None)
+    assert inner.groups_and_caps(3) == (["a", None, "b"], {"a": 0.3})
+    assert ez.sets.Intersection(ez.sets.LinfBall(1.0), inner).groups_and_caps(3)[1] == {"a": 0.3}
+    assert ez.sets.L1Ball(1.0).groups_and_caps(3) == (None, None)
 
 
 def test_tracking_draws_growth_and_shades_what_was_not_seen(answer, market):

@@ -1,5 +1,6 @@
 """The scikit-learn estimators: answers against exhaustive search, units, words, and the habits of scikit-learn."""
 
+import dataclasses
 import gc
 import itertools
 import pickle
@@ -257,6 +258,53 @@ def test_constraints_are_in_the_users_units(data, method, standardize):
     assert box.contains(model.coef_) and model.result_.violation <= 1e-12
 
 
+@pytest.mark.parametrize("name", ["auto", "IHT-2SP", "PGD", "HSG-HT-2SP"])
+@pytest.mark.parametrize("ridge", [0.0, 0.3])
+def test_units_are_a_part_of_the_method(data, name, ridge):
+    """`minimize` in units of the columns is the estimator that standardizes, and the model of scaled columns."""
+    X, y = data[0] * [1.0, 50, 1, 0.01, 1, 1, 1], data[1]
+    risk, box = ez.risks.LeastSquares(X, y, ridge), ez.sets.Box(-500.0, 1.5)
+    method = ez.preset(name, standardize=True, **({"B": 10.0} if name.startswith("HSG") else {}))
+    seed = np.random.RandomState(0).randint(2**31)  # what the estimator draws
+    found = ez.minimize(risk, 3, box, method, max_iter=30, rng=seed)
+    options = {"ridge": ridge, "fit_intercept": False, "method": method, "max_iter": 30, "random_state": 0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = ez.SparseRegressor(k=3, constraint=box, **options).fit(X, y)
+    np.testing.assert_array_equal(model.coef_, found.x)
+    if ridge == 0 and name != "auto":
+        scales = 1 / np.sqrt(np.mean(X**2, axis=0))
+        there = ez.sets.Box(-500.0 / scales, 1.5 / scales)
+        scaled = ez.risks.LeastSquares(X * scales, y)
+        plain = ez.minimize(scaled, 3, there, dataclasses.replace(method, standardize=None), max_iter=30, rng=seed)
+        np.testing.assert_allclose(found.x, scales * plain.x, rtol=1e-9)
+        assert (found.nit, found.status, found.n_gradients) == (plain.nit, plain.status, plain.n_gradients)
+    assert found.constraint is box and found.violation <= 1e-12
+    assert found.fun == pytest.approx(risk.value(found.x))
+
+
+def test_a_method_that_names_its_units_keeps_them(data):
+    X, y = data[0] * [1.0, 1, 1, 1e-3, 1, 1, 1], data[1]
+    options = {"k": 2, "max_iter": 100_000}
+    own = ez.SparseRegressor(method=ez.preset("IHT-2SP", standardize=False), **options).fit(X, y)
+    asked = ez.SparseRegressor(method="IHT-2SP", standardize=False, **options).fit(X, y)
+    np.testing.assert_array_equal(own.coef_, asked.coef_)
+    assert own.get_support(indices=True).tolist() != [0, 3]
+
+
+def test_a_risk_of_scaled_columns_has_their_constants(data):
+    X, y = data
+    scales = np.array([1.0, 50, 1, 0.01, 1, 1, 1])
+    for made in (ez.risks.LeastSquares, ez.risks.Huber):
+        for Z in (X, sparse.csr_array(X)):
+            other, there = made(Z, y).rescaled(scales), made(X * scales, y)
+            assert other.smoothness.value == pytest.approx(there.smoothness.value, rel=1e-6)
+            assert other.value(y[:7]) == pytest.approx(there.value(y[:7]))
+        ridged = made(X, y, ridge=0.5).rescaled(scales)
+        assert ridged.smoothness.value <= there.smoothness.value + 0.5 * 50**2 + 1e-9
+        assert ridged.value(y[:7]) == pytest.approx(made(X, y, ridge=0.5).value(scales * y[:7]))
+
+
 def test_units_that_a_set_cannot_take_are_refused(data):
     with pytest.raises(ValueError, match="use standardize=False"):
         ez.SparseRegressor(k=2, constraint="simplex", method=ez.Method(projection="restricted")).fit(*data)
@@ -401,7 +449,7 @@ def test_k_is_a_number_or_a_fraction(data, k, number):
 
 @pytest.mark.parametrize("n", [7, 30, 100, 1000])
 def test_the_fraction_of_a_number_is_that_number(n):
-    from ellzero.estimators.reading import read_k
+    from ellzero.estimators.request import read_k
 
     assert [read_k(k / n, n, 0) for k in range(1, n + 1)] == list(range(1, n + 1))
     assert read_k(0.29, 100, 0) == 29 and read_k(0.2999, 100, 0) == 29
@@ -521,7 +569,16 @@ def test_constructors_only_store():
         given = {name: object() for name in kind().get_params()}
         model = kind(**given)
         assert all(getattr(model, name) is value for name, value in given.items())
-        assert len(given) <= 12
+
+
+@pytest.mark.parametrize(
+    ("plain", "chooses"),
+    [(ez.SparseRegressor, ez.SparseRegressorCV), (ez.SparseClassifier, ez.SparseClassifierCV)],
+)
+def test_estimators_that_choose_k_take_what_the_plain_ones_take(plain, chooses):
+    taken = set(plain().get_params())
+    assert len(taken) <= 12
+    assert set(chooses().get_params()) == (taken - {"k"}) | {"ks", "cv", "scoring", "rule", "n_jobs"}
 
 
 # ---- certificates ----

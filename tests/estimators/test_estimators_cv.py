@@ -34,12 +34,23 @@ def classes():
     return X, (scores + rng.gumbel(size=scores.shape)).argmax(axis=1)
 
 
+@pytest.mark.parametrize("method", ["IHT-2SP", ez.Method(step="adaptive"), "exact"])
+def test_methods_of_ones_own_choose_too(problem, method):
+    X, y = problem.X * np.geomspace(0.01, 100, 30), problem.y
+    options = {"constraint": "nonnegative", "ridge": 0.0, "method": method, "max_iter": 3000}
+    model = ez.SparseRegressorCV(ks=[2, 4], cv=3, **options).fit(X, y)
+    single = ez.SparseRegressor(k=model.k_, **options).fit(X, y)
+    assert model.result_.method == single.result_.method != "auto"
+    assert model.result_.fun <= single.result_.fun * (1 + 1e-6)
+    assert (model.coef_ >= 0).all() and model.result_.violation <= 1e-12
+
+
 def test_scores_are_those_of_single_fits(problem, monkeypatch):
     """Along the path nothing is found that fits of single k would not find, and the other way round.
 
     But for the damped starts, which only cold starts have.
     """
-    monkeypatch.setattr("ellzero.solver.ending._from_damped", lambda *_: None)
+    monkeypatch.setattr("ellzero.solver.finishes.from_damped", lambda *_: None)
     X, y = problem.X, problem.y
     folds = KFold(4)
     model = ez.SparseRegressorCV(ks=[1, 3, 4, 6], ridge=[0.0, 0.5], cv=folds).fit(X, y)

@@ -242,7 +242,7 @@ def test_tracking_verdicts_can_fail(small, answers):
     def verdict(claims, text):
         return [c.verdict for c in claims if text in c.says]
 
-    claims = _track_report.judge(small, setting, answers)
+    claims = list(_track_report.judge(small, setting, answers))
     # without a binding D the two are one method: a tie must never read as a plain confirmation
     assert "confirmed" not in verdict(claims, "2SP tracks best")
     assert verdict(claims, "never binds") == ["confirmed"]
@@ -256,7 +256,7 @@ def test_tracking_verdicts_can_fail(small, answers):
     claim = next(c for c in _track_report.judge(small, elsewhere, answers) if "spans 9 of 4" in c.says)
     assert claim.verdict == "not comparable" and "the paper has 497 assets" in str(claim)
     zero = [dataclasses.replace(a, w=0 * a.w) if a.method == "IHT-2SP" else a for a in answers]
-    claims = _track_report.judge(small, setting, zero)
+    claims = list(_track_report.judge(small, setting, zero))
     assert verdict(claims, "never binds") == ["not confirmed"]
     assert "not confirmed" in verdict(claims, "2SP tracks best on the training part")
 
@@ -331,14 +331,14 @@ def test_logistic_chapter_and_verdicts_that_can_fail(traces):
     assert float(re.search(r"([\d.]+) times", ratio)[1]) == pytest.approx(623 / 2000, abs=0.01)
     dear = [dataclasses.replace(t, n_gradients=10 * t.n_gradients) if t.method == "HSG-HT-2SP" else t for t in traces]
     runs = _logistic_report.Runs(dear, 50, 0.5)
-    assert _logistic_report.judge_constrained(runs)[0].verdict == "not confirmed"
+    assert next(_logistic_report.judge_constrained(runs)).verdict == "not confirmed"
     swapped = [
         dataclasses.replace(t, method={"ZOHT": "HZO-HT", "HZO-HT": "ZOHT"}.get(t.method, t.method)) for t in traces
     ]
     found = _logistic_report.judge_free(_logistic_report.Runs(swapped, 50, None))
     assert {c.verdict for c in found} == {"not confirmed"}
     worse = [dataclasses.replace(t, best=2.0) if t.method == "auto" else t for t in traces]
-    assert _logistic_report.judge_constrained(_logistic_report.Runs(worse, 50, 0.5))[1].verdict == "not confirmed"
+    assert list(_logistic_report.judge_constrained(_logistic_report.Runs(worse, 50, 0.5)))[1].verdict == "not confirmed"
 
 
 def test_bands_are_step_functions():
@@ -384,10 +384,10 @@ def test_projections_compared(key, same, monkeypatch):
     assert (found.agree == 6 and found.agree_drawn == 6) == same
     assert (found.farther < 1e-9) == same
     assert found.auto <= found.euclidean * (1 + 1e-9)
-    first = _projections.judge([found])[0]
+    first = next(_projections.judge([found]))
     assert first.verdict == "confirmed"
     turned = dataclasses.replace(found, agree=0 if same else 6, agree_drawn=0 if same else 6, farther=0.0)
-    assert _projections.judge([turned])[0].verdict == "not confirmed"
+    assert next(_projections.judge([turned])).verdict == "not confirmed"
 
 
 # ---- the whole way ----
@@ -400,7 +400,7 @@ def quick(small, monkeypatch):
 
 def test_two_runs_write_the_same(quick, tmp_path):
     first, second = (
-        experiments.run("index-tracking", tmp_path / name, jobs=jobs) for name, jobs in (("one", 1), ("two", 2))
+        experiments.run("index-tracking", tmp_path / name, n_jobs=jobs) for name, jobs in (("one", 1), ("two", 2))
     )
     names = [path.relative_to(tmp_path / "one") for path in first.paths]
     assert [path.relative_to(tmp_path / "two") for path in second.paths] == names
@@ -432,7 +432,7 @@ def test_two_runs_write_the_same(quick, tmp_path):
 def test_python_m(quick, tmp_path, capsys):
     from ellzero.experiments.__main__ import main
 
-    main(["index-tracking", "--out", str(tmp_path), "--jobs", "1"])
+    main(["index-tracking", "--out", str(tmp_path), "--n-jobs", "1"])
     printed = capsys.readouterr()
     assert f"page: {tmp_path / 'index.html'}" in printed.out
     assert "8 of 8" in printed.err and "confirmed" in printed.out

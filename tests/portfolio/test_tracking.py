@@ -92,7 +92,7 @@ def test_best_of_all_supports():
     """Few enough names to try all."""
     X, y = RETURNS.iloc[:, :9], INDEX
     tracker = IndexTracker(k=4, max_sector_weight=0.5, max_weights=0.4, n_starts=8).fit(X, y, groups=SECTORS)
-    gamma = tracker._mandate.portfolio
+    gamma = tracker.mandate_.portfolio
     G, b, c = X.to_numpy().T @ X.to_numpy(), X.to_numpy().T @ y.to_numpy(), float(y @ y)
     best = math.inf
     for support in itertools.combinations(range(9), 4):
@@ -355,6 +355,43 @@ def test_what_is_too_much_is_told():
         IndexTracker(1, budget=0.0, min_weights={"A01": 0.1}).fit(X, INDEX)
     with pytest.raises(InfeasibleMandate, match="1 names, 1 of them given, with the largest max_weights can hold 10%, but the budget is 100%; raise k to at least 2$"):  # fmt: skip
         IndexTracker(1, max_weights={"A01": 0.1}, keep="A01").fit(X, INDEX)
+
+
+@pytest.mark.parametrize(
+    ("asked", "code", "details"),
+    [
+        ({"k": 15, "max_weights": 0.05}, "too little", {"names": 15, "cap": 0.05, "reach": 0.75, "budget": 1.0, "needed": 20, "least": 1 / 15}),
+        ({"max_sector_weight": 0.15}, "too little", {"sectors": 5, "cap": 0.15, "reach": 0.75, "least": 0.2}),
+        ({"min_weights": {"A01": 0.6, "A02": 0.7}}, "too much", {"reach": 1.3, "budget": 1.0}),
+        ({"k": 2, "keep": ["A01", "A02", "A03"]}, "held", {"names": 3, "allowed": 2}),
+        ({"min_weights": {"A03": 0.2}, "max_weights": {"A03": 0.1}}, "bounds", {"name": "A03", "least": 0.2, "most": 0.1}),
+    ],
+)  # fmt: skip
+def test_refusals_have_codes_and_numbers(asked, code, details):
+    with pytest.raises(InfeasibleMandate) as caught:
+        IndexTracker(**asked).fit(RETURNS, INDEX, groups=SECTORS)
+    error = pickle.loads(pickle.dumps(caught.value))  # as from a worker
+    assert error.code == code == error.reasons[0].code and str(error) == str(caught.value)
+    assert {name: error.details[name] for name in details} == pytest.approx(details)
+
+
+def test_refusals_can_be_told_in_other_words():
+    returns = RETURNS.rename(columns={"A01": "{k}"})
+    with pytest.raises(InfeasibleMandate) as caught:
+        IndexTracker(k=15, max_weights=0.05).fit(returns, INDEX)
+    assert caught.value.told({"k": "--k"}).endswith("raise --k to at least 20, or max_weights to at least 6.667%")
+    with pytest.raises(InfeasibleMandate, match="{k} must be at least 20% and at most 10%"):
+        IndexTracker(min_weights={"{k}": 0.2}, max_weights={"{k}": 0.1}).fit(returns, INDEX)
+
+
+def test_groups_of_the_constructor_are_those_of_fit():
+    asked = {"k": 8, "max_sector_weight": 0.3, "n_starts": 1}
+    here = clone(IndexTracker(groups=SECTORS, **asked)).fit(RETURNS, INDEX)
+    there = IndexTracker(**asked).fit(RETURNS, INDEX, groups=SECTORS)
+    pd.testing.assert_series_equal(here.weights_, there.weights_)
+    pd.testing.assert_series_equal(here.sector_weights_, there.sector_weights_)
+    other = IndexTracker(groups=dict.fromkeys(RETURNS.columns, "all"), **asked).fit(RETURNS, INDEX, groups=SECTORS)
+    pd.testing.assert_series_equal(other.weights_, there.weights_)
 
 
 # ---- data that cannot be used ----

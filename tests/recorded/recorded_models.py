@@ -165,12 +165,12 @@ def commands() -> Iterator[tuple[str, Problem]]:
     lines = {
         "fit": "fit numbers.csv --target y --k 3 --certify 0",
         "fit constrained": "fit numbers.csv --target y --k 4 --constraint l1:1.5 --ridge 0.1 --keep f0",
-        "fit by a method": "fit numbers.csv --target y --k 3 --method IHT",
+        "fit by a method": "fit numbers.csv --target y --k 3 --method IHT --no-standardize",
         "fit labels": "fit labels.csv --target y --loss logistic --k 4",
         "path": "path numbers.csv --target y --ks 5 --select ebic",
         "certify": "certify numbers.csv --target y --k 3 --target-gap 0.001",
-        "track": "track --returns returns.csv --sectors sectors.csv --k 6 --max-sector 0.4 --starts 2 --certify 0",
-        "backtest": "backtest --returns returns.csv --k 5 --starts 1 --window 80 --cost 0.001",
+        "track": "track --returns returns.csv --sectors sectors.csv --k 6 --max-sector-weight 0.4 --n-starts 2 --certify 0",
+        "backtest": "backtest --returns returns.csv --k 5 --n-starts 1 --window 80 --cost 0.001",
     }
     for name, line in lines.items():
         yield f"command {name}", Problem(partial(command, line), needs=("click", "rich", "pandas"))

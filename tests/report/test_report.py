@@ -19,7 +19,7 @@ import matplotlib.pyplot as plt
 
 import ellzero as ez
 from ellzero import report
-from ellzero.report.document import _mandate
+from ellzero.report.portfolios import mandate
 
 VOID = {"meta", "link", "br", "img", "input", "hr"}
 
@@ -312,7 +312,7 @@ def test_report_of_a_tracker_and_its_backtest(market, tmp_path):
 def test_what_was_asked_of_a_tracker(market, asked, told):
     returns, index, sectors = market.to_pandas()
     tracker = ez.IndexTracker(k=8, n_starts=1, **asked).fit(returns, index, groups=sectors)
-    assert told.items() <= _mandate(tracker).items()
+    assert told.items() <= mandate(tracker).items()
 
 
 def test_report_of_nothing_selected_and_of_what_was_not_monitored(tmp_path):
@@ -323,8 +323,27 @@ def test_report_of_nothing_selected_and_of_what_was_not_monitored(tmp_path):
     assert "was not monitored" in words(ez.write_report(res, tmp_path / "f.html"))
 
 
+def test_report_of_an_object_of_your_own(tmp_path):
+    class Desk:
+        def report_sections(self):
+            yield "Holdings", "Two names.", report.table({"name": ["A", "B"], "weight": [0.6, 0.4]})
+
+    page = ez.write_report(Desk(), tmp_path / "d.html", title="My desk", command="make desk").read_text(
+        encoding="utf-8"
+    )
+    structure(page)
+    assert re.findall(r"<h2[^>]*>(.*?)</h2>", page) == ["Holdings", "Run it again"]
+    assert "<p>Two names.</p>" in page and "<h1>My desk</h1>" in page and "make desk" in page
+
+
+@pytest.mark.parametrize("model", [ez.SparseRegressor(k=2), ez.IndexTracker(k=2)])
+def test_report_of_what_is_not_fitted(model, tmp_path):
+    with pytest.raises(ValueError, match="is not fitted yet"):
+        ez.write_report(model, tmp_path / "x.html")
+
+
 def test_report_refuses_what_it_cannot_tell(answer, tmp_path):
-    with pytest.raises(TypeError, match="what must be a Result, a Path or a fitted estimator, got int"):
+    with pytest.raises(TypeError, match="what must be a Result, a SparsePath or a fitted estimator, got int"):
         ez.write_report(3, tmp_path / "x.html")
     with pytest.raises(ValueError, match="a name for each of the 30 coordinates, got 2"):
         ez.write_report(answer, tmp_path / "x.html", feature_names=["a", "b"])

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 import ellzero as ez
 from ellzero.sets import EmptySlice, Portfolio
-from ellzero.sets._signs import admissible_signs
 from ellzero.testing import check_set
 
 BUDGETS = [1.0, (0.0, 1.0), (0.3, 0.6), (-math.inf, 0.4), None, -0.2, 0.0]
@@ -188,7 +187,7 @@ def test_proposed_supports_have_members(seed):
     assert support.size <= k
     assert has_member(support) == possible
     if possible:
-        w = ez.restricted(v, k, gamma)
+        w = ez.restricted_projection(v, k, gamma)
         assert gamma.violation(w) <= 1e-13 and np.count_nonzero(w) <= k
 
 
@@ -199,7 +198,9 @@ def test_proposed_supports_are_the_best_ones_where_only_caps_bind():
     exact = ez.sets.GroupWise(ez.sets.SubSimplex(0.5), labels)
     for _ in range(20):
         v = rng.standard_normal(9)
-        np.testing.assert_allclose(ez.restricted(v, 4, gamma), ez.euclidean_projection(v, 4, exact), atol=1e-13)
+        np.testing.assert_allclose(
+            ez.restricted_projection(v, 4, gamma), ez.euclidean_projection(v, 4, exact), atol=1e-13
+        )
 
 
 @pytest.mark.parametrize("budget", [1.0, (0.0, 0.8), None])
@@ -236,7 +237,7 @@ def test_exchanges_under_an_exact_budget_look_at_the_right_slope():
 
 def test_signs_and_repr():
     gamma = Portfolio((0, 1), [-0.1, 0.0, 0.0], [0.5, 0.5, 0.0], ["a", "a", "b"], {"a": 0.3})
-    negative, positive = admissible_signs(gamma, 3)
+    negative, positive = gamma.signs(3)
     assert negative.tolist() == [True, False, False] and positive.tolist() == [True, True, False]
     assert repr(Portfolio(1.0, 0.0, 0.5)) == "Portfolio(budget=1, lower=0, upper=0.5)"
     assert "2 groups capped at 0.3" in repr(gamma)

@@ -649,7 +649,7 @@ class TestEuclideanProjection:
         """The signed largest entries, not the largest in magnitude."""
         v = np.array([0.6, -3.0, 0.5, 0.1])
         np.testing.assert_allclose(ez.euclidean_projection(v, 2, S.Simplex(1.0)), [0.55, 0, 0.45, 0])
-        np.testing.assert_allclose(ez.restricted(v, 2, S.Simplex(1.0)), [1, 0, 0, 0])
+        np.testing.assert_allclose(ez.restricted_projection(v, 2, S.Simplex(1.0)), [1, 0, 0, 0])
 
     def test_support_and_keep(self):
         from ellzero.solver.projections import projector

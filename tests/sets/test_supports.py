@@ -114,7 +114,7 @@ def test_a_support_with_a_member_is_found_wherever_there_is_one(name, k):
         assert result.violation <= 1e-12
         assert result.fun >= best * (1 - 1e-6)
         v = rng.standard_normal(D)
-        w = ez.restricted(v, k, gamma)
+        w = ez.restricted_projection(v, k, gamma)
         assert gamma.contains(w)
         assert np.count_nonzero(w) <= k
 
@@ -130,7 +130,7 @@ def test_supports_are_those_of_the_largest_entries_where_these_have_a_member():
 def test_supports_do_not_depend_on_units(scale):
     upper = scale * np.array([0.1, 0.1, 0.1, 0.5, 0.5, 0.5])
     gamma = sets.Intersection(sets.Simplex(scale), sets.Box(0, upper))
-    w = ez.restricted(np.array([9.0, 8.0, 7.0, 1.0, 2.0, 3.0]), 3, gamma)
+    w = ez.restricted_projection(np.array([9.0, 8.0, 7.0, 1.0, 2.0, 3.0]), 3, gamma)
     assert gamma.contains(w)
     assert np.flatnonzero(w).tolist() == [0, 4, 5]
 

@@ -198,13 +198,13 @@ class TestInProcess:
         (tmp_path / "other.npz").write_bytes(b"nothing")
         with pytest.raises(ValueError, match="is not a checkpoint of ellzero"):
             ez.minimize(problem, 3, resume=tmp_path / "other.npz")
-        np.savez(tmp_path / "old.npz", facts=np.frombuffer(b'{"format": 0}', dtype=np.uint8))
-        with pytest.raises(ValueError, match="format 0, this version reads 1"):
+        np.savez(tmp_path / "old.npz", facts=np.frombuffer(b'{"format": 1}', dtype=np.uint8))
+        with pytest.raises(ValueError, match="format 1, this version reads 2"):
             ez.minimize(problem, 3, resume=tmp_path / "old.npz")
 
     def test_a_torn_line_of_the_journal_is_ignored(self, tmp_path):
         from ellzero.risks.evaluation import Outcome, Task
-        from ellzero.solver.checkpoint import Journal
+        from ellzero.solver.journal import Journal
 
         path = tmp_path / "journal"
         tasks = [Task(number, 0, np.zeros(1), None) for number in range(8)]

@@ -12,10 +12,10 @@ import ellzero as ez
 from common import membership, support_preserving_sets
 from ellzero import sets as S
 from ellzero.risks.damped import Damped
-from ellzero.sets._slices import polyhedron
-from ellzero.solver.active_set import minimise_on_polyhedron
+from ellzero.sets._active_set import minimise_on_polyhedron
 from ellzero.solver.exchanges import SwapSearch, _contenders, refit
-from ellzero.solver.small_quadratic import minimise_quadratic
+from ellzero.solver.problem import Problem
+from ellzero.sparsity import Coordinates
 from ellzero.testing import check_risk
 
 NAMES = list(support_preserving_sets(6, np.random.default_rng(0)))
@@ -92,7 +92,7 @@ class TestRefit:
         A = rng.standard_normal((6, 4))
         G, b = A.T @ A + 0.01 * np.eye(4), rng.standard_normal(4)
         gamma = S.GroupWise(S.L1Ball(0.2), [0, 0, 1, 1])
-        u = minimise_quadratic(G, b, gamma, np.arange(4), np.zeros(4))
+        u = gamma.minimise_quadratic(G, b, np.arange(4), np.zeros(4))
         L = np.linalg.eigvalsh(G)[-1]
         assert np.abs(gamma.project(u - (G @ u - b) / L) - u).max() <= 1e-9
 
@@ -105,7 +105,7 @@ class TestRefit:
         Q = np.linalg.qr(rng.standard_normal((6, 6)))[0]
         G = Q @ np.diag(np.geomspace(1.0, 10.0**-log_condition, 6)) @ Q.T
         b = rng.standard_normal(6)
-        u = minimise_quadratic(G, b, gamma, np.arange(6), np.zeros(6))
+        u = gamma.minimise_quadratic(G, b, np.arange(6), np.zeros(6))
         assert gamma.violation(u) <= 1e-12
         slope = G @ u - b
         for _ in range(20):  # no member of Γ lies downhill
@@ -130,7 +130,7 @@ class TestRefit:
         assert len(steps) <= 30
 
     def test_every_start_ends_on_the_same_face(self):
-        shape, G, b = polyhedron(S.L1Ball(1.0), 2), np.eye(2), np.array([2.0, 1.5])
+        shape, G, b = S.L1Ball(1.0).polyhedron(2), np.eye(2), np.array([2.0, 1.5])
         for start in ([0.0, 0.0], [0.6, 0.4], [1.0, 0.0], [0.0, -1.0], [0.3, 0.3], [-0.5, -0.5]):
             for flip in ([1, 1], [1, -1], [-1, 1]):
                 u = minimise_on_polyhedron(G, b * flip, shape, np.array(start))
@@ -138,7 +138,7 @@ class TestRefit:
         np.testing.assert_allclose(minimise_on_polyhedron(G, 0.1 * b, shape, np.array([0.6, 0.4])), 0.1 * b)
         flat = np.zeros((2, 2))  # along a direction without curvature to the boundary, and no further
         np.testing.assert_allclose(minimise_on_polyhedron(flat, b, shape, np.zeros(2)), [1.0, 0.0], atol=1e-15)
-        assert minimise_on_polyhedron(flat, b, polyhedron(S.NonNegative(), 2), np.zeros(2)) is None
+        assert minimise_on_polyhedron(flat, b, S.NonNegative().polyhedron(2), np.zeros(2)) is None
 
 
 class TestSwaps:
@@ -167,7 +167,7 @@ class TestSwaps:
         if name == "quadratic":
             risk = ez.risks.Quadratic(X.T @ X, X.T @ y)
         start = refit(risk, S.Everywhere(), np.arange(4))
-        search = SwapSearch(risk, S.Everywhere(), 4, NONE)
+        search = SwapSearch(Problem(risk, Coordinates(4), S.Everywhere(), NONE))
         end = search.improve(start)
         assert np.count_nonzero(end.w) <= 4
         assert end.value <= start.value
@@ -211,7 +211,7 @@ class TestSwaps:
         for name, risk in risks(seed).items():
             gamma = support_preserving_sets(risk.n_features, rng)[kind]
             start = refit(risk, gamma, np.arange(3))
-            end = SwapSearch(risk, gamma, 3, NONE).improve(start)
+            end = SwapSearch(Problem(risk, Coordinates(3), gamma, NONE)).improve(start)
             assert end.value <= start.value, name
             assert np.count_nonzero(end.w) <= 3
             assert gamma.violation(end.w) <= 1e-12
@@ -219,7 +219,7 @@ class TestSwaps:
     def test_all_places_are_used_when_that_helps(self):
         risk = risks(4)["least squares"]
         start = refit(risk, S.Everywhere(), np.array([7]))
-        assert np.count_nonzero(SwapSearch(risk, S.Everywhere(), 5, NONE).improve(start).w) == 5
+        assert np.count_nonzero(SwapSearch(Problem(risk, Coordinates(5), S.Everywhere(), NONE)).improve(start).w) == 5
 
     def test_kept_coordinates_stay(self):
         risk = risks(5)["least squares"]
@@ -247,7 +247,9 @@ class TestSwaps:
             X = rng.standard_normal((25, 12)) @ (np.eye(12) + 0.6)
             risk = ez.risks.LeastSquares(X, rng.standard_normal(25))
             monkeypatch.setattr(SwapSearch, "_worth", lambda self, *a: 0.3 * original(self, *a))
-            end = SwapSearch(risk, S.Everywhere(), 4, NONE).improve(refit(risk, S.Everywhere(), np.arange(4)))
+            end = SwapSearch(Problem(risk, Coordinates(4), S.Everywhere(), NONE)).improve(
+                refit(risk, S.Everywhere(), np.arange(4))
+            )
             stopped_early += end.value > self.best_exchange(risk, S.Everywhere(), end.w) * (1 + 1e-9)
         assert stopped_early > 0
 
@@ -275,7 +277,7 @@ class TestSwaps:
                 yield ez.minimize(risk, 8, rng=0)
 
         hard, easy = list(answers(60, 0.95, 2.0)), list(answers(1000, 0.0, 2.0))
-        monkeypatch.setattr("ellzero.solver.ending._from_damped", lambda *_: None)
+        monkeypatch.setattr("ellzero.solver.finishes.from_damped", lambda *_: None)
         hard_before, easy_before = list(answers(60, 0.95, 2.0)), list(answers(1000, 0.0, 2.0))
         assert all(new.fun <= old.fun for new, old in zip(hard, hard_before, strict=True))
         assert sum(new.fun < 0.999 * old.fun for new, old in zip(hard, hard_before, strict=True)) >= 3
@@ -287,7 +289,7 @@ class TestSwaps:
         problem = ez.datasets.make_regression(60, 80, 8, correlation=0.95, snr=2.0, rng=3)
         risk = ez.risks.LeastSquares(problem.X, problem.y)
         asked = []
-        monkeypatch.setattr("ellzero.solver.ending._from_damped", lambda *_: asked.append(1))
+        monkeypatch.setattr("ellzero.solver.finishes.from_damped", lambda *_: asked.append(1))
         ez.minimize(risk, 8)
         assert asked == [1]
 

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 import ellzero as ez
-from ellzero.solver import run as _run
+from ellzero.solver import checkpoint
 from ellzero.solver.result import Status
+from ellzero.solver.run import Run
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((60, 12))
@@ -67,7 +68,7 @@ def test_a_second_one_raises(interrupt, monkeypatch):
         raise KeyboardInterrupt
 
     interrupt(3)
-    monkeypatch.setattr(_run.Run, "choose_best", busy)
+    monkeypatch.setattr(Run, "settle", busy)
     with pytest.raises(KeyboardInterrupt):
         ez.minimize(Interrupting(X, Y), 3, method="IHT")
 
@@ -125,9 +126,9 @@ def test_a_path_keeps_the_runs_that_were_finished(interrupt):
 def test_an_estimator_ends_as_a_whole(name, n, interrupt, monkeypatch):
     from sklearn.model_selection import GridSearchCV
 
-    from ellzero.estimators import reading as _reading
+    from ellzero.estimators import request
 
-    monkeypatch.setitem(_reading._LOSSES, "squared", Interrupting)
+    monkeypatch.setitem(request._LOSSES, "squared", Interrupting)
     model = {
         "fit": ez.SparseRegressor(k=3),
         "cv": ez.SparseRegressorCV(ks=[1, 2, 3]),
@@ -176,8 +177,8 @@ def test_a_disk_that_fills_up_is_warned_of_once(kind, tmp_path, monkeypatch):
     def full(path, arrays, facts):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(_run, "save", full)
-    monkeypatch.setattr(_run, "_SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    monkeypatch.setattr(checkpoint, "save", full)
+    monkeypatch.setattr(checkpoint, "_SECONDS_BETWEEN_CHECKPOINTS", 0.0)
     risk = ez.risks.LeastSquares(X, Y)
     options = {"method": "IHT", "max_iter": 20, "rng": 0}
     if kind == "black box":

@@ -308,7 +308,7 @@ def _prescribed_iterations(risk, method):
     from ellzero.solver.run import Run
 
     problem = make_problem(risk, 50, ez.sets.Everywhere(), None)
-    return Run(problem, method, None, [0], math.inf, 1).method.n_iter
+    return Run(problem, method, None, [0]).method.n_iter
 
 
 def test_a_path_says_that_k_goes_beyond_the_features():

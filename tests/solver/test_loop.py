@@ -1,6 +1,8 @@
 """The loop: methods, stopping, counting, the promise of every return, and the paper's counterexample."""
 
 import gc
+import subprocess
+import sys
 import weakref
 
 import numpy as np
@@ -9,7 +11,9 @@ import pytest
 import ellzero as ez
 from common import support_preserving_sets
 from ellzero import sets as S
+from ellzero._core.stopping import Stop
 from ellzero.datasets import diagonal_example, iht_counterexample
+from ellzero.solver.finishes import Finish
 from ellzero.solver.result import Status
 
 NAMES = list(support_preserving_sets(6, np.random.default_rng(0)))
@@ -127,7 +131,7 @@ class TestMethods:
             (
                 lambda: ez.preset("auto", step=0.1),
                 TypeError,
-                "'auto' has no parameter 'step'; it has projection, n_starts, mu",
+                "'auto' has no parameter 'step'; it has projection, n_starts, standardize, mu",
             ),
             (lambda: ez.Method(step="pursuit", projection="convex", finish="two-step"), ValueError, "has none"),
         ],
@@ -390,3 +394,94 @@ def test_a_run_leaves_no_cycle_that_keeps_the_data():
             assert alive() is None
     finally:
         gc.enable()
+
+
+# ---- the parts of a run
+
+
+def test_a_finish_is_a_part_and_its_names_are_aliases():
+    risk = ez.risks.LeastSquares(*_correlated())
+    named, parted = (
+        ez.minimize(risk, 4, method=ez.Method(step="pursuit", finish=finish)) for finish in ("swap", ez.Exchanges())
+    )
+    assert ez.Method(finish="swap") == ez.Method(finish=ez.Exchanges(n_starts=1))
+    assert ez.Method(finish="two-step").finish == ez.LastProjection("two-step")
+    assert named.fun == parted.fun and named.projection == parted.projection == "euclidean"
+    once, often = (
+        ez.minimize(risk, 4, method=ez.Method(step="1/L", finish=ez.Exchanges(n)), max_iter=3, rng=0) for n in (1, 9)
+    )
+    assert often.fun <= once.fun and often.n_gradients > once.n_gradients
+    last = ez.minimize(
+        risk, 4, ez.sets.L1Ball(0.5), ez.Method(projection="sparse", finish=ez.LastProjection("restricted"))
+    )
+    assert last.projection == "sparse, restricted at the end" and last.violation == 0
+    for wrong in (
+        lambda: ez.LastProjection("euclidean"),
+        lambda: ez.Exchanges(0),
+        lambda: ez.preset("auto", n_starts=0),
+    ):
+        with pytest.raises(ValueError, match=r"'two-step' or 'restricted'|n_starts"):
+            wrong()
+
+
+def test_a_finish_of_ones_own():
+    class Doubled(Finish):
+        label = ", doubled"
+
+        def apply(self, state, again=None):
+            state.best = state.risk.at(2 * state.best.w)
+
+    risk = ez.risks.LeastSquares(*_correlated())
+    plain, doubled = (ez.minimize(risk, 3, method=ez.Method(finish=finish), max_iter=5) for finish in (None, Doubled()))
+    np.testing.assert_array_equal(doubled.x, 2 * plain.x)
+    assert doubled.fun == pytest.approx(risk.value(2 * plain.x)) and doubled.projection == "euclidean, doubled"
+
+
+def test_any_part_may_stop_a_run():
+    class Patient:
+        kind = "full"
+
+        def bind(self, risk, counts, entropy):
+            inner = ez.FullGradient().bind(risk, counts, entropy)
+
+            def gradients(point, t):
+                if t == 3:
+                    raise Stop(Status.SETTLED)
+                return inner(point, t)
+
+            return gradients
+
+    risk = ez.risks.LeastSquares(*_correlated())
+    result = ez.minimize(risk, 3, method=ez.Method(oracle=Patient()), tol=0)
+    assert result.status is Status.SETTLED and result.nit == 3 and len(result.history) == 4
+
+
+def test_estimated_gradients_are_no_refits():
+    """Points at which a gradient was estimated from values are refitted by the exchanges like others."""
+    X, y = _correlated()
+    risk = ez.risks.LeastSquares(X, y)
+    method = ez.Method(oracle=ez.ZerothOrder(10), step=1e-3, finish="swap")
+    result = ez.minimize(risk, 3, method=method, max_iter=3, rng=0)
+    np.testing.assert_allclose(risk.gradient(result.x)[result.support], 0.0, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["IHT", "IHT-2SP", "PGD", "PGD+H", "auto", "HSG-HT", "HZO-HT-2SP", "ZOHT", "StoIHT"])
+def test_methods_know_whether_they_are_stochastic(name):
+    assert ez.preset(name).stochastic == (name[:3] in ("HSG", "HZO", "ZOH", "Sto"))
+    assert not ez.preset("IHT").stochastic and ez.preset("IHT", oracle=ez.MiniBatch(3)).stochastic
+
+
+def test_the_solver_needs_no_certificates():
+    code = """
+import sys, numpy as np, ellzero as ez
+X = np.random.default_rng(0).standard_normal((30, 8))
+ez.minimize(ez.risks.LeastSquares(X, X[:, 0]), 2)
+ez.minimize_path(ez.risks.LeastSquares(X, X[:, 0]), 2)
+assert not [name for name in sys.modules if name.startswith("ellzero.certificates")]
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def _correlated():
+    problem = ez.datasets.make_regression(60, 40, 5, correlation=0.9, snr=2.0, rng=0)
+    return problem.X, problem.y

@@ -299,13 +299,14 @@ class TestProgressAndErrors:
     def test_plot(self):
         risk, held_out, _ = regression(d=20)
         path = ez.minimize_path(risk, 8, validation=held_out)
-        ax = path.plot()
+        ax = ez.PathDisplay.from_result(path).ax_
         np.testing.assert_array_equal(ax.lines[0].get_ydata(), path.fun)
         np.testing.assert_array_equal(ax.lines[1].get_ydata(), path.validation)
         assert ax.lines[2].get_xdata()[0] == path.select("validation").k
         plt.close(ax.figure)
         ax = plt.figure().subplots()
-        assert ez.minimize_path(risk, [2]).plot(ax) is ax and ax.get_legend() is None
+        display = ez.PathDisplay.from_result(ez.minimize_path(risk, [2]), ax=ax)
+        assert display.ax_ is ax and ax.get_legend() is None
         plt.close(ax.figure)
 
     @pytest.mark.parametrize(

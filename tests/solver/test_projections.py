@@ -160,7 +160,9 @@ class TestTwoStep:
     def test_refuses_a_set_that_does_not_preserve_supports(self):
         with pytest.raises(ValueError, match=r"Simplex\(total=1\).*exact budget.*restricted.*SubSimplex"):
             ez.two_step_projection(np.ones(3), 2, S.Simplex(1.0))
-        np.testing.assert_allclose(ez.restricted(np.array([1.0, 3.0, 2.8]), 2, S.Simplex(1.0)), [0, 0.6, 0.4])
+        np.testing.assert_allclose(
+            ez.restricted_projection(np.array([1.0, 3.0, 2.8]), 2, S.Simplex(1.0)), [0, 0.6, 0.4]
+        )
 
     def test_errors(self):
         with pytest.raises(TypeError, match="constraint must be a set"):

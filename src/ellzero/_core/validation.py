@@ -10,10 +10,13 @@ from typing import Any
 import numpy as np
 
 from .arrays import Array, is_array, namespace, to_host
+from .stopping import Status, Stop
 
 
-class NotFinite(ValueError):
+class NotFinite(Stop, ValueError):
     """A vector to be projected holds NaN or infinity."""
+
+    status = Status.DIVERGED
 
 
 def check_k(k: Any, n_features: int | None = None, name: str = "k") -> int:

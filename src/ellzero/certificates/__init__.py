@@ -1,6 +1,7 @@
 """What is proved after the fact: lower bounds, screening, branch and bound."""
 
-from .branch_and_bound import Progress
-from .certificate import Certificate, CertificateStatus, certify
+from .certificate import Certificate, CertificateStatus
+from .certify import certify
+from .search import Progress
 
 __all__ = ["Certificate", "CertificateStatus", "Progress", "certify"]

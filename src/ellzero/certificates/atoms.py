@@ -13,18 +13,22 @@ from __future__ import annotations
 
 import math
 import time
+from typing import Any
 
 import numpy as np
 
-from ..sets import ConstraintSet
-from ..sets._slices import restrict
+from ..sets import ConstraintSet, EmptySlice, Everywhere
+from ..sets.base import MemberNotFound
 from ..theory.extents import largest_norm
-from ._form import EPS
-from ._parts import FormPart, SmoothPart
-from .perspective import Relaxed
+from .answer import Answer, NoBound
+from .quadratic_form import EPS
+from .relaxation import Decisions, Relaxation, Relaxed
+from .smooth_parts import SmoothPart, smooth_part
+
+_TOL = 1e-7  # of the relaxation's value
 
 
-class Atoms:
+class Atoms(Relaxation):
     """The relaxation over Γ.
 
     Parameters
@@ -36,23 +40,59 @@ class Atoms:
     k : int
     """
 
+    advice = "a larger ridge or tighter bounds make it sharper"
+
     def __init__(self, part: SmoothPart, gamma: ConstraintSet, k: int) -> None:
-        self.part, self.gamma, self.k = part, gamma, k
+        super().__init__(k, np.arange(part.d))
+        self.part, self.gamma = part, gamma
         self.mu = part.mu if gamma.has_sparse_maximum(1.0) else 0.0
-        self.n_products, self._size = 0, 1.0  # the size of a typical maximiser, for a good τ
-        self.deadline = math.inf
+        self._size = 1.0  # of a typical maximiser, for a good τ
         self.reach = math.inf  # of ||w|| in Γ
         if self.mu == 0:
             reach = largest_norm(gamma, max(k, 1), part.d)
             self.reach = math.inf if reach is None else reach
         self._last: tuple[np.ndarray, ConstraintSet, np.ndarray] | None = None
 
-    def maximum(self, z: np.ndarray, error: float, kept: np.ndarray, out: np.ndarray) -> tuple[float, np.ndarray]:
+    @classmethod
+    def of(cls, answer: Answer) -> Atoms:
+        """For every convex R and every Γ with a sparse maximum that is known and finite, or a larger set with one."""
+        part, gamma = smooth_part(answer.risk, answer.form, answer.k), answer.gamma
+        sets = [gamma] if gamma.has_sparse_maximum(part.mu) else gamma.enclosing(answer.d) or [Everywhere()]
+        look, start = part.look(answer.x, part.image(answer.x)), Decisions(answer.kept, np.zeros(answer.d, dtype=bool))
+        found: tuple[float, Atoms] | None = None
+        for around in sets:
+            relaxation = cls(part, around, answer.k)
+            if not around.has_sparse_maximum(relaxation.mu):
+                continue
+            value, _ = relaxation.maximum(look.z, look.error, start)
+            if math.isfinite(value) and (found is None or value < found[0]):
+                found = value, relaxation
+        if found is None:
+            raise NoBound(
+                part.unreadable
+                or "R has too little curvature to rely on (fewer samples than features, or dependent ones) and Γ does "
+                "not bound every coefficient: a ridge > 0, or bounds (Box, LinfBall, L1Ball), make a bound possible"
+            )
+        relaxation, larger = found[1], sets != [gamma]
+        relaxation.deadline = answer.deadline
+        over = f"a larger set, {relaxation.gamma!r}" if larger else "Γ"
+        relaxation.how = f"Frank-Wolfe with full correction over {over}, curvature {relaxation.mu:.3g}"
+        if relaxation.mu == 0:
+            relaxation.advice = (
+                "R is flat in some directions (fewer samples than features, or collinear ones), so that only Γ bounds "
+                "the relaxation; a ridge > 0, more samples or tighter bounds make it sharper"
+            )
+        if larger:
+            relaxation.advice += "; Γ itself has no known sparse maximum, so a larger set stands in for it"
+        return relaxation
+
+    def maximum(self, z: np.ndarray, error: float, decided: Decisions) -> tuple[float, np.ndarray]:
         """An upper bound of h*(z') for every z' within `error` of z, and the maximiser.
 
         For any 0 < τ < 1, h*(z') is at most its value at z with (1-τ)μ in place of μ, plus error²/(2τμ); where μ = 0,
         error times the largest norm in Γ is added.
         """
+        kept, out = decided.kept, decided.out
         gamma, index = self._slice(out)
         values, keep = z[index], np.searchsorted(index, kept)
         if gamma is self.gamma and index.size < z.size:  # no set of its own describes the slice
@@ -81,34 +121,24 @@ class Atoms:
         """Γ without the coordinates that are out, and the others; Γ itself where its slices are not known as sets."""
         if self._last is None or not np.array_equal(self._last[0], out):
             index = np.flatnonzero(~out)
-            gamma = self.gamma if index.size == out.size else restrict(self.gamma, index)
+            gamma = self.gamma if index.size == out.size else self.gamma.slice_on(index)
             self._last = out.copy(), self.gamma if gamma is None else gamma, index
         return self._last[1:]
 
-    def solve(
-        self,
-        kept: np.ndarray,
-        out: np.ndarray,
-        warm: object,
-        cutoff: float,
-        max_iter: int = 200,
-        tol: float = 1e-7,
-        rough: float = 0.0,
-    ) -> Relaxed:
-        """Add atoms until the bound exceeds the cutoff, or meets the value of the relaxation up to tol.
+    def solve(self, part: Decisions, warm: Any, cutoff: float, *, first: bool = False) -> Relaxed:
+        """Add atoms until the bound exceeds the cutoff, or meets the value of the relaxation.
 
-        Where that value shows that the cutoff cannot be reached, a rest of `rough` times the distance to it is left.
+        Where that value shows that the cutoff cannot be reached, the first time alone the bound is made as good as the
+        value; later a tenth of the distance to the cutoff is left.
         """
         with np.errstate(over="ignore", invalid="ignore"):  # a step too far is taken back, and NaN bounds nothing
-            return self._solve(kept, out, warm, cutoff, max_iter, tol, rough)
+            return self._solve(part, warm, cutoff, *((300, 0.0) if first else (200, 0.1)))
 
-    def _solve(
-        self, kept: np.ndarray, out: np.ndarray, warm: object, cutoff: float, max_iter: int, tol: float, rough: float
-    ) -> Relaxed:
+    def _solve(self, decided: Decisions, warm: Any, cutoff: float, max_iter: int, rough: float) -> Relaxed:
         part, d = self.part, self.part.d
-        atoms = np.array([a for a in np.atleast_2d(warm) if self._fits(a, kept, out)]).reshape(-1, d)  # type: ignore[call-overload]
+        atoms = np.array([a for a in np.atleast_2d(warm) if self._fits(a, decided)]).reshape(-1, d)
         if not len(atoms):
-            atoms = self.maximum(np.zeros(d), 0.0, kept, out)[1][None, :]
+            atoms = self.maximum(np.zeros(d), 0.0, decided)[1][None, :]
         images = np.array([part.image(a) for a in atoms])
         weights = np.full(len(atoms), 1 / len(atoms))
         h = 0.5 * self.mu * np.einsum("ij,ij->i", atoms, atoms)
@@ -119,18 +149,17 @@ class Atoms:
         for _ in range(max_iter):
             v, image = weights @ atoms, weights @ images
             look = part.look(v, image, weights @ np.abs(atoms))
-            self.n_products += 1
             if not (np.isfinite(look.z).all() and math.isfinite(look.value)):
                 break  # a step so far that exp overflows; what is known so far holds
-            value, new = self.maximum(look.z, look.error, kept, out)
+            value, new = self.maximum(look.z, look.error, decided)
             base = look.value - (0.5 * part.lack * (self.reach + float(np.linalg.norm(v))) ** 2 if part.lack else 0.0)
             bound = base - value
             if bound > best.bound:
                 inside = (atoms != 0).T @ weights
-                inside[kept] = 1.0
-                best = Relaxed(bound, v, inside, None, dual=(base, look.z, look.error))
+                inside[decided.kept] = 1.0
+                best = Relaxed(bound, v, inside, None, (base, look.z, look.error))
             level = look.f + float(weights @ h)
-            rest = max(tol * max(abs(level), 1e-300), rough * (cutoff - level))
+            rest = max(_TOL * max(abs(level), 1e-300), rough * (cutoff - level))
             if best.bound >= cutoff or level - best.bound <= rest:
                 break
             if not math.isfinite(value) or time.perf_counter() > self.deadline:
@@ -146,19 +175,39 @@ class Atoms:
         best.warm = atoms[weights > 0]
         return best
 
-    def _fits(self, atom: np.ndarray, kept: np.ndarray, out: np.ndarray) -> bool:
-        """Whether a sparse member of Γ is one of the node as well."""
+    def _fits(self, atom: np.ndarray, decided: Decisions) -> bool:
+        """Whether a sparse member of Γ is one of the part as well."""
         support = np.flatnonzero(atom)
-        return not out[support].any() and np.union1d(support, kept).size <= self.k
+        return not decided.out[support].any() and np.union1d(support, decided.kept).size <= self.k
+
+    def decide(self, relaxed: Relaxed, part: Decisions, x: np.ndarray, level: float) -> Decisions:
+        """h* anew, with each coordinate forced out of x, or into it."""
+        if relaxed.evidence is None:
+            return part
+        base, z, error = relaxed.evidence
+        decided = np.zeros(x.size, dtype=bool)
+        for i in np.flatnonzero(part.free):
+            if time.perf_counter() > self.deadline:
+                break
+            decided[i] = base - self._most(z, error, part.leaving(i) if x[i] else part.taking(i)) > level
+        return part.taking(np.flatnonzero(decided & (x != 0))).leaving(decided & (x == 0))
+
+    def _most(self, z: np.ndarray, error: float, part: Decisions) -> float:
+        """`maximum` where there may be no member at all."""
+        try:
+            return self.maximum(z, error, part)[0]
+        except MemberNotFound:
+            return math.inf
+        except EmptySlice:
+            return -math.inf
 
     def _correct(
         self, atoms: np.ndarray, images: np.ndarray, h: np.ndarray, weights: np.ndarray, M: np.ndarray, curved: float
     ) -> tuple[np.ndarray, float]:
         """Weights that minimise f(Σλa) + Σλh, by quadratic models that are sharpened until they hold."""
         part = self.part
-        if part.exact:
-            assert isinstance(part, FormPart)
-            return simplex_minimum(M, h - atoms @ part.form.b, weights), curved
+        if part.slope is not None:
+            return simplex_minimum(M, h - atoms @ part.slope, weights), curved
         v, image = weights @ atoms, weights @ images
         value = part.f(v, image) + float(weights @ h)
         for _ in range(6):

@@ -11,48 +11,41 @@ import numpy as np
 
 from .._core.arrays import to_host
 from .._core.interruption import inside_a_larger_call
-from .._core.validation import check_nonnegative, check_positive
-from ..risks.base import Risk
-from ..sets import ConstraintSet
-from ..solver.problem import verify
+from ..solver.loop import solve
+from ..solver.methods import preset
+from ..solver.problem import Problem, verify
 from ..solver.result import Result, Status
-from .branch_and_bound import Progress, Search
-from .certificate import Certificate, CertificateStatus, conclude, run
-from .root import Root
+from .certificate import CertificateStatus
+from .certify import Prover
+from .search import Progress
 
 
 def solve_exactly(
-    risk: Risk,
-    k: int,
-    constraint: ConstraintSet | None,
+    problem: Problem,
     *,
-    time_limit: float | None,
+    time_limit: float,
     target_gap: float | None,
     callback: Any,
     verbose: int,
     **options: Any,
 ) -> Result:
-    """min R(w) subject to ||w||_0 <= k, w in Γ, with a proof; see `ellzero.minimize`."""
-    from ..solver.loop import minimize
-
+    """min R(w) subject to ||w||_0 <= k, w in Γ, with a proof; see `ellzero.minimize`, which checks its arguments."""
     started = time.perf_counter()
-    limit = math.inf if time_limit is None else check_positive(time_limit, "time_limit")
-    target = None if target_gap is None else check_nonnegative(target_gap, "target_gap")
-    result = minimize(risk, k, constraint, time_limit=time_limit, **options)
+    result = solve(problem, preset("auto"), time_limit=time_limit, **options)
     if result.status is Status.INTERRUPTED:
         return replace(result, method="exact")
     try:
-        root = Root(risk, result, started + limit)
-        search = None if root.refused else root.search(target)
+        prover = Prover(problem.risk, result, target_gap, started, started + time_limit)
     except KeyboardInterrupt:  # nothing is proved yet, but the answer is there
         if inside_a_larger_call():
             raise
         return replace(result, method="exact", status=Status.INTERRUPTED, message=Status.INTERRUPTED.value)
-    if search is None:
-        raise ValueError(f'method="exact" has no bound to work with here: {root.refused}. method="auto" does not prove')
-    watcher = _Watcher(root, search, callback, verbose, started)
-    status = CertificateStatus.TARGET if search.done else run(search, watcher)
-    final = watcher.result(status, final=True)
+    if prover.refused:
+        raise ValueError(
+            f'method="exact" has no bound to work with here: {prover.refused}. method="auto" does not prove'
+        )
+    watcher = _Watcher(prover, callback, verbose)
+    final = watcher.result(CertificateStatus.TARGET if prover.done else prover.run(watcher), final=True)
     verify(final)
     if verbose:
         print(f"objective {final.fun:.8g}, {final.certificate.words}", flush=True)
@@ -62,10 +55,8 @@ def solve_exactly(
 class _Watcher:
     """What callbacks and screens are told about the search, at most ten times a second."""
 
-    def __init__(self, root: Root, search: Search, callback: Any, verbose: int, started: float) -> None:
-        self.root, self.search, self.callback, self.verbose = root, search, callback, verbose
-        self.started, self.told = started, -math.inf
-        self.first = root.result
+    def __init__(self, prover: Prover, callback: Any, verbose: int) -> None:
+        self.prover, self.callback, self.verbose, self.told = prover, callback, verbose, -math.inf
         if verbose:
             print(f"{'nodes':>9}  {'incumbent':>14}  {'bound':>14}  {'gap':>9}  {'seconds':>8}")
 
@@ -83,23 +74,20 @@ class _Watcher:
 
     def result(self, status: CertificateStatus, final: bool = False) -> Result:
         """The incumbent, with what is proved about it."""
-        root, search = self.root, self.search
-        x, fun = root.best(search)
+        first, (x, fun) = self.prover.result, self.prover.best()
+        certificate = self.prover.certificate(fun, status)
         better = replace(
-            self.first,
+            first,
             x=x,
             fun=fun,
             support=np.flatnonzero(to_host(x)),
-            violation=self.first.constraint.violation(x),
+            violation=first.constraint.violation(x),
             method="exact",
-            nit=search.nodes,
+            nit=certificate.nodes,
+            certificate=certificate,
         )
-        if better.fun < self.first.fun:
+        if better.fun < first.fun:
             better.stationarity = math.nan  # a new point, of which no method is the fixed one
-        before, root.result = root.result, better
-        certificate: Certificate = conclude(root, search, status, self.started)
-        root.result = before
-        better.certificate = certificate
         better.status = _STATUS[certificate.status] if final else Status.RUNNING
         better.message = better.status.value
         return better

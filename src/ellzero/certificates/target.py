@@ -4,59 +4,42 @@ from __future__ import annotations
 
 import math
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
 
-from .._core.arrays import to_host
+from ..solver.methods import Method
+from ..solver.problem import Problem
 from ..solver.result import Result, Status
-
-if TYPE_CHECKING:
-    from ..solver.run import Run
+from .certificate import Certificate, CertificateStatus
+from .certify import Prover
 
 
 class Proof:
     """Whether an objective is within a relative gap of the best possible."""
 
-    def __init__(self, run: Run, target: float) -> None:
-        if not run.method.oracle.exact or run.problem is not run.asked:
+    def __init__(self, problem: Problem, method: Method, target: float) -> None:
+        if method.stochastic or not problem.risk.has_gradient:
             raise ValueError(
                 "target_gap needs a deterministic method, whose objective is known after every iteration: use "
                 'method="auto" or "exact", or ellzero.certify on the result'
             )
-        self.run, self.target = run, target
-        self.root: Any = None
+        self.risk, self.target = problem.risk, target
+        self.prover: Prover | None = None
 
-    def _begin(self) -> None:
-        from .root import Root
+    def _begin(self, result: Result, deadline: float) -> Prover:
+        self.prover = Prover(self.risk, result, self.target, time.perf_counter(), deadline)
+        return self.prover
 
-        run = self.run
-        self.started = time.perf_counter()
-        self.root = Root(run.asked.risk, run.report(run.best, Status.RUNNING), self.started + run.limit - run.seconds)
-        self.search = None if self.root.refused else self.root.search(self.target)
-        self.bound = -math.inf if self.search is None else self.search.bound
-
-    @property
-    def begun(self) -> bool:
-        """Whether there is a bound."""
-        return hasattr(self, "bound")
-
-    def suffices(self, fun: float) -> bool:
-        """Whether the proof is there."""
+    def suffices(self, fun: float, so_far: Callable[[], Result], deadline: float) -> bool:
+        """Whether the proof is there; it begins with the result so far."""
         if not math.isfinite(fun):
             return False
-        if self.root is None:
-            self._begin()
-        return fun - self.bound <= self.target * abs(fun)
+        prover = self.prover or self._begin(so_far(), deadline)
+        return not prover.refused and fun - prover.bound <= self.target * abs(fun)
 
-    def certificate(self, result: Result) -> Any:
-        """Of the final result."""
-        from .certificate import CertificateStatus, conclude, no_certificate
-
-        if self.root is None:
-            self._begin()
-        self.root.result = result
-        if self.search is None:
-            return no_certificate(self.root, self.started)
-        if result.fun < self.search.value:
-            value, error = self.root.measured(to_host(result.x).astype(float))
-            self.search.low, self.search.value, self.search.best = value - error, value + error, None
-        return conclude(self.root, self.search, CertificateStatus.BOUND, self.started)
+    def certificate(self, result: Result, deadline: float) -> Certificate | None:
+        """Of the final result; None if the run was interrupted before there was a bound."""
+        if self.prover is None and result.status is Status.INTERRUPTED:
+            return None
+        prover = self.prover or self._begin(result, deadline)
+        prover.accept(result)
+        return prover.certificate(result.fun, CertificateStatus.BOUND)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import click
 
 from .. import __version__
-from . import learn, more, portfolio
 from .screen import Exit
 from .screen import run as run_command
 
 
 class Ordered(click.Group):
-    """Commands in the order in which one meets them."""
+    """Lists its commands as they were added, not by the alphabet."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """As they were added."""
+        """The names."""
         return list(self.commands)
 
 
@@ -30,15 +31,15 @@ def app() -> None:
     \b
       ellzero demo
       ellzero fit table.csv --target price --k 5
-      ellzero track --prices prices.csv --sectors sectors.csv --k 15 --max-sector 0.1 --report out.html
+      ellzero track --prices prices.csv --sectors sectors.csv --k 15 --max-sector-weight 0.1 --report out.html
 
     Each command has its own --help with examples; --json is for machines, --debug for developers.
     """
 
 
-_COMMANDS = (learn.fit, learn.path, learn.certify, portfolio.track, portfolio.backtest)
-for command in (*_COMMANDS, more.reproduce, more.demo, more.info):
-    app.add_command(command)
+#: each is a module of this folder with a function of its name, in the order in which one meets them
+for name in ("fit", "path", "certify", "track", "backtest", "reproduce", "demo", "info"):
+    app.add_command(getattr(import_module(f".{name}", __package__), name))
 
 
 def run(arguments: list[str]) -> int:

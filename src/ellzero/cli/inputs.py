@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,9 @@ import click
 import numpy as np
 
 from .. import sets
-from ..datasets import readers as _readers
-from ..estimators.reading import WORDS, read_set
-from .screen import Exit, Problem, options
+from ..datasets.readers import read_libsvm, read_rows, read_table, some_of
+from ..estimators.request import WORDS, read_set
+from .screen import Exit, Refusal, options
 
 _LIBSVM = (".svm", ".libsvm", ".svmlight")
 #: sets with numbers; those without are the words of the estimators
@@ -29,69 +29,64 @@ _NUMBERED = {
 }
 
 
-class Sparsity(click.ParamType):  # type: ignore[type-arg]
-    """A number of nonzeros, or a fraction of them."""
+class Read(click.ParamType):  # type: ignore[type-arg]
+    """A value read from its text by a function, whose ValueError says what to write instead."""
 
-    name = "number|fraction"
+    def __init__(self, name: str, read: Callable[[str], Any]) -> None:
+        self.name, self.read = name, read
 
-    def convert(self, value: Any, param: Any, ctx: Any) -> int | float:
-        """15 or 0.1."""
-        try:
-            return int(value)
-        except ValueError:
-            pass
-        try:
-            return float(value)
-        except ValueError:
-            self.fail(f"{value!r} is neither a number of nonzeros, such as 15, nor a fraction, such as 0.1")
-
-
-class Levels(click.ParamType):  # type: ignore[type-arg]
-    """The k of a path: 20, or 5:50:5, or 1,2,5,10."""
-
-    name = "K|first:last[:step]|k,k,..."
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> int | list[int]:
-        """The k, as integers; K alone means 1, ..., K."""
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """The value; what is no text was read before."""
         if not isinstance(value, str):
-            return value  # type: ignore[no-any-return]
-        try:
-            if ":" in value:
-                first, last, *step = (int(part) for part in value.split(":"))
-                return list(range(first, last + 1, *step))
-            levels = [int(part) for part in value.split(",")]
-        except (ValueError, TypeError):
-            self.fail(f"{value!r} names no k; write 20 (for 1, ..., 20), 5:50:5 or 1,2,5,10")
-        return levels[0] if len(levels) == 1 else levels
-
-
-class Constraint(click.ParamType):  # type: ignore[type-arg]
-    """A set by its word, with its numbers behind a colon."""
-
-    name = "word[:numbers]"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> sets.ConstraintSet:
-        """nonnegative, box:-1,1, l1:0.5, ..."""
-        if isinstance(value, sets.ConstraintSet):
             return value
-        word, _, rest = value.partition(":")
-        numbered = (f"{name}:{'R' if n == 1 else 'LOW,HIGH'}" for name, (n, _) in _NUMBERED.items())
-        known = ", ".join(["nonnegative", "nonpositive", *numbered])
-        if value in WORDS:
-            return read_set(value)
-        if word not in _NUMBERED:
-            self.fail(f"{value!r} is no constraint; write one of {known}")
-        count, make = _NUMBERED[word]
         try:
-            numbers = [float(part) for part in rest.split(",")] if rest else []
-        except ValueError:
-            self.fail(f"{rest!r} in {value!r} must be numbers; write one of {known}")
-        if len(numbers) != count:
-            self.fail(f"{value!r} needs {count} number(s) behind the colon; write one of {known}")
-        try:
-            return make(*numbers)  # type: ignore[no-any-return]
+            return self.read(value)
         except ValueError as error:
             self.fail(str(error))
+
+
+def _share(text: str) -> int | float:
+    """A number of nonzeros, 15, or a fraction of them, 0.1."""
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(text)
+    raise ValueError(f"{text!r} is neither a number of nonzeros, such as 15, nor a fraction, such as 0.1")
+
+
+def _levels(text: str) -> int | list[int]:
+    """The k of a path: K for 1, ..., K, or first:last:step, or k,k,..."""
+    try:
+        if ":" in text:
+            first, last, *step = (int(part) for part in text.split(":"))
+            return list(range(first, last + 1, *step))
+        levels = [int(part) for part in text.split(",")]
+    except (ValueError, TypeError):
+        raise ValueError(f"{text!r} names no k; write 20 (for 1, ..., 20), 5:50:5 or 1,2,5,10") from None
+    return levels[0] if len(levels) == 1 else levels
+
+
+def _constraint(text: str) -> sets.ConstraintSet:
+    """A set by its word, with its numbers behind a colon: nonnegative, box:-1,1, l1:0.5, ..."""
+    if text in WORDS:
+        return read_set(text)
+    word, _, rest = text.partition(":")
+    numbered = (f"{name}:{'R' if n == 1 else 'LOW,HIGH'}" for name, (n, _) in _NUMBERED.items())
+    remedy = f"write one of {', '.join(['nonnegative', 'nonpositive', *numbered])}"
+    if word not in _NUMBERED:
+        raise ValueError(f"{text!r} is no constraint; {remedy}")
+    count, make = _NUMBERED[word]
+    try:
+        numbers = [float(part) for part in rest.split(",")] if rest else []
+    except ValueError:
+        raise ValueError(f"{rest!r} in {text!r} must be numbers; {remedy}") from None
+    if len(numbers) != count:
+        raise ValueError(f"{text!r} needs {count} number(s) behind the colon; {remedy}")
+    return make(*numbers)  # type: ignore[no-any-return]
+
+
+SHARE = Read("number|fraction", _share)
+LEVELS = Read("K|first:last[:step]|k,k,...", _levels)
+CONSTRAINT = Read("word[:numbers]", _constraint)
 
 
 @dataclass
@@ -116,8 +111,8 @@ class Data:
         """Columns by name."""
         unknown = [name for name in names if name not in self.names]
         if unknown:
-            raise Problem(
-                f"{option} {unknown[0]}: {self.path} has no such column; it has {_readers._some(self.names)}", Exit.DATA
+            raise Refusal(
+                f"{option} {unknown[0]}: {self.path} has no such column; it has {some_of(self.names)}", Exit.DATA
             )
         return [self.names.index(name) for name in names]
 
@@ -128,11 +123,11 @@ def reading() -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
-        raise Problem(f"{error.filename}: there is no such file; check the path", Exit.DATA) from error
+        raise Refusal(f"{error.filename}: there is no such file; check the path", Exit.DATA) from error
     except IsADirectoryError as error:
-        raise Problem(f"{error.filename}: this is a folder; name a file in it", Exit.DATA) from error
+        raise Refusal(f"{error.filename}: this is a folder; name a file in it", Exit.DATA) from error
     except (OSError, ValueError) as error:
-        raise Problem(str(error), Exit.DATA) from error
+        raise Refusal(str(error), Exit.DATA) from error
 
 
 def read_data(path: str, target: str | None, kind: str | None, labels: bool) -> Data:
@@ -142,18 +137,18 @@ def read_data(path: str, target: str | None, kind: str | None, labels: bool) -> 
         kind = "libsvm" if plain.suffix in _LIBSVM else "csv"
     with reading():
         if kind == "libsvm":
-            X, y = _readers.read_libsvm(path)
+            X, y = read_libsvm(path)
             return Data(X, y, [f"x{i}" for i in range(X.shape[1])], path)
         if target is None:
             raise click.UsageError("Missing option '--target': name the column to be explained")
-        X, y, names = _readers.read_table(path, target, text_target=labels)
+        X, y, names = read_table(path, target, text_target=labels)
     return Data(X, y, names, path)
 
 
 def read_groups(path: str, names: Sequence[str], what: str = "feature") -> list[str]:
     """The group of every name: a CSV file with the columns symbol and sector, or feature and group."""
     with reading():
-        with _readers._rows(path) as (header, rows):
+        with read_rows(path) as (header, rows):
             pairs = (("feature", "group"), ("symbol", "sector"))
             found = next((pair for pair in pairs if set(pair) <= set(header)), None)
             if found is None:
@@ -162,7 +157,7 @@ def read_groups(path: str, names: Sequence[str], what: str = "feature") -> list[
             known = {cells[first]: cells[second] or "Unknown" for _, cells in rows}
         lost = [name for name in names if name not in known]
         if lost:
-            raise ValueError(f"{path}: no group for {_readers._some(lost)}; add a row for every {what}")
+            raise ValueError(f"{path}: no group for {some_of(lost)}; add a row for every {what}")
     return [known[name] for name in names]
 
 
@@ -178,17 +173,26 @@ def constraint_of(parts: Sequence[sets.ConstraintSet], groups: list[str] | None)
 def check_names(k: int, available: int) -> None:
     """A portfolio cannot have more names than there are."""
     if k > available:
-        raise Problem(f"--k {k} is more than the {available} assets there are; use at most {available}", Exit.USAGE)
+        raise Refusal(f"--k {k} is more than the {available} assets there are; use at most {available}", Exit.USAGE)
 
 
-def writable(path: str | None) -> None:
-    """Complain before the work is done rather than after it."""
-    if path is None:
-        return
+def writable(path: str) -> str:
+    """A file to be written: complain before the work is done rather than after it."""
     folder = Path(path).absolute().parent
     nearest = next(parent for parent in (folder, *folder.parents) if parent.exists())
     if not os.access(nearest, os.W_OK) or not nearest.is_dir() or Path(path).is_dir():
-        raise Problem(f"{path}: cannot be written there; choose another file", Exit.DATA)
+        raise Refusal(f"{path}: cannot be written there; choose another file", Exit.DATA)
+    return path
+
+
+def seed_option(words: str) -> Callable[[Any], Any]:
+    """What random parts start from."""
+    return click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help=words)
+
+
+def report_option(words: str) -> Callable[[Any], Any]:
+    """Where the page goes."""
+    return click.option("--report", type=Read("file", writable), metavar="FILE", help=words)
 
 
 #: what is learnt from
@@ -209,7 +213,7 @@ question_options = options(
     click.option(
         "--constraint",
         "constraints",
-        type=Constraint(),
+        type=CONSTRAINT,
         multiple=True,
         help="Γ: nonnegative, nonpositive, box:LOW,HIGH, l1:R, l2:R, linf:R, simplex:R, subsimplex:R. "
         "Repeat for an intersection.",
@@ -221,17 +225,36 @@ question_options = options(
         type=click.FloatRange(min=0),
         help="Default 0; logistic: a hundredth of the columns' median variance.",
     ),
-    click.option("--intercept/--no-intercept", default=True, show_default=True, help="Never counted or constrained."),
+    click.option(
+        "--fit-intercept/--no-fit-intercept",
+        "intercept",
+        default=True,
+        show_default=True,
+        help="Never counted or constrained.",
+    ),
+    click.option(
+        "--standardize/--no-standardize",
+        default=True,
+        show_default=True,
+        help="Compare weights in units of their columns' deviations; Γ and ridge stay in those of the file.",
+    ),
 )
+k_option = click.option("--k", type=SHARE, required=True, help="Nonzeros at the most, or their fraction of all.")
 #: how the answer is looked for
 method_options = options(
     click.option("--method", default="auto", show_default=True, help="A method by its name; see ellzero info."),
-    click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="For random methods."),
+    seed_option("For random methods."),
     click.option("--max-iter", type=click.IntRange(min=1), default=1000, show_default=True, help="Iterations at most."),
     click.option("--time-limit", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS"),
 )
+#: whether the answer is followed by a proof
+certify_option = options(
+    click.option(
+        "--certify", type=click.FloatRange(min=0), metavar="SECONDS", help="Prove how good it is; 0: no branching."
+    )
+)
 #: where the answer goes
 output_options = options(
-    click.option("--out", metavar="FILE", help="Weights as .csv, or everything as .json."),
-    click.option("--report", metavar="FILE", help="A report as one HTML file."),
+    click.option("--out", type=Read("file", writable), metavar="FILE", help="Weights as .csv, or everything as .json."),
+    report_option("A report as one HTML file."),
 )

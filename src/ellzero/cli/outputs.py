@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from .._core.arrays import to_host
-from ..datasets.readers import _rows
+from ..datasets.readers import read_rows
 from ..sets import ConstraintSet
 from ..solver.result import Result
 from .inputs import reading
-from .screen import Exit, Problem, Screen, as_json
+from .screen import Exit, Refusal, Screen, as_json
 
 _MOST = 25
 #: in files of weights, the name of the intercept; of several classes behind theirs
@@ -76,7 +76,7 @@ def show_result(screen: Screen, result: Result, seconds: float | None, **more: A
     free = result.constraint.whole_space
     values = {
         "objective": f"{result.fun:.8g}{proof}",
-        "nonzeros": f"{result.support.size} of at most {result.k}",
+        "nonzeros": result.sparsity.describe(result.x),
         "constraint": "none" if free else f"{result.constraint!r}, {satisfied(result)}",
         **more,
     }
@@ -140,6 +140,15 @@ def write_weights(
     screen.say(f"weights: {path}")
 
 
+def write_html(screen: Screen, path: str | None, what: Any, **told: Any) -> None:
+    """The report, where one was asked for."""
+    if path is not None:
+        from ..report import write_report
+
+        write_report(what, path, command=screen.command, **told)
+        screen.say(f"report: {path}")
+
+
 def read_weights(path: str, names: Sequence[str]) -> tuple[np.ndarray, list[float]]:
     """The vector and intercepts that `write_weights` wrote: a CSV with name and weight, or the JSON of an answer."""
     with reading():
@@ -152,7 +161,7 @@ def read_weights(path: str, names: Sequence[str]) -> tuple[np.ndarray, list[floa
             except (ValueError, TypeError, KeyError, AttributeError) as error:
                 raise ValueError(f"{path}: no weights could be read; it must be what --out wrote") from error
         else:
-            with _rows(path) as (header, rows):
+            with read_rows(path) as (header, rows):
                 if not {"name", "weight"} <= set(header):
                     raise ValueError(f"{path}: the header must name name and weight, got {header}")
                 places = header.index("name"), header.index("weight")
@@ -175,9 +184,9 @@ def check_weights(x: np.ndarray, k: int, constraint: ConstraintSet, path: str) -
     """Weights from a file must be an answer to the question."""
     nonzeros, violation = int(np.count_nonzero(x)), constraint.violation(x)
     if nonzeros > k:
-        raise Problem(f"{path}: {nonzeros} weights are nonzero, and --k is {k}; raise --k", Exit.INFEASIBLE)
+        raise Refusal(f"{path}: {nonzeros} weights are nonzero, and --k is {k}; raise --k", Exit.INFEASIBLE)
     if violation > 1e-9:
-        raise Problem(
+        raise Refusal(
             f"{path}: the weights break {constraint!r} by {violation:.2g} (relative); give the constraint they obey",
             Exit.INFEASIBLE,
         )

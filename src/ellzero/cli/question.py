@@ -6,15 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from ..displays._base import coordinate_names
-from ..estimators.reading import read_k, read_ks, read_loss, read_question
-from ..risks import LeastSquares, Logistic, Multinomial
-from ..risks.linear import LinearModel
+from ..displays.base import coordinate_names
+from ..estimators.request import Request, classifier_ridge, read_classes, read_k, read_ks, read_loss
+from ..risks import LinearModel
 from ..sets import ConstraintSet
-from ..solver.loop import minimize
 from ..solver.result import Result
 from .inputs import Data, constraint_of, read_data, read_groups
-from .outputs import INTERCEPT
+from .outputs import INTERCEPT, answer_of, weights_of, write_html
 from .screen import Screen
 
 
@@ -32,41 +30,36 @@ class Question:
         keep: tuple[str, ...],
         ridge: float | None,
         intercept: bool,
+        standardize: bool,
     ) -> None:
         self.data = read_data(data, target, kind, labels=loss == "logistic")
-        self.loss, self.ridge, self.intercept = loss, ridge, intercept
+        self.loss, self.intercept, self.ridge = loss, intercept, ridge or 0.0
         labels = None if groups is None else read_groups(groups, self.data.names)
         self.target, self.kept = target, keep
-        self.classes = np.unique(self.data.y) if loss == "logistic" else None
+        self.classes = None
+        if loss == "logistic":
+            self.classes = np.unique(self.data.y)
+            if self.classes.size < 2:
+                raise ValueError(f"{data}: the target has one class only, {self.classes[0]!r}; two are needed")
+            self.ridge = classifier_ridge(self.data.X) if ridge is None else ridge
+        self.maker = read_loss(loss, self.data.y, None) if self.classes is None else read_classes(self.data.y, None)
         self.risk = self.risk_of(self.data)
-        size, outputs, kept = len(self.data.names), self.risk.n_outputs, self.data.places(keep, "--keep")
-        asked = read_question(constraint_of(constraints, labels), labels, kept, None, size, outputs)
-        self.constraint, self.keep = asked.gamma, asked.keep
+        asked = constraint_of(constraints, labels), labels, self.data.places(keep, "--keep")
+        self.request = Request.read(self.risk, *asked, standardize)
         self.names = coordinate_names(self.data.names, self.risk.n_features, self.classes)
         self.labels = labels and coordinate_names(labels, self.risk.n_features, self.classes)
 
     def risk_of(self, data: Data) -> LinearModel:
         """The risk on some rows."""
-        from ..estimators.base import typical_variance
-        from ..estimators.classification import SparseClassifier
-
-        options: dict[str, Any] = {"fit_intercept": self.intercept, "ridge": self.ridge or 0.0}
-        if self.classes is not None:
-            if self.classes.size < 2:
-                raise ValueError(f"{data.path}: the target has one class only, {self.classes[0]!r}; two are needed")
-            if self.ridge is None:  # without any, separable classes have no finite answer
-                options["ridge"] = SparseClassifier._relative_ridge * typical_variance(self.data.X, None)
-            return (Logistic if self.classes.size == 2 else Multinomial)(data.X, data.y, **options)
-        made = LeastSquares if self.loss == "squared" else read_loss(self.loss, self.data.y, None)
-        return made(data.X, data.y, **options)  # type: ignore[return-value]
+        return self.maker(data.X, data.y, ridge=self.ridge, fit_intercept=self.intercept)
 
     def k(self, k: int | float) -> int:
         """k, from a number or a fraction."""
-        return read_k(k, self.risk.n_features, len(self.keep), "--k", strict=True)
+        return read_k(k, self.risk.n_features, self.request.keep.size, "--k", strict=True)
 
     def ks(self, ks: int | list[int]) -> list[int]:
         """Several k."""
-        return read_ks(ks, self.risk.n_features, len(self.keep), "--ks", strict=True)
+        return read_ks(ks, self.risk.n_features, self.request.keep.size, "--ks", strict=True)
 
     def describe(self) -> dict[str, Any]:
         """For machines."""
@@ -83,6 +76,16 @@ class Question:
             "loss": self.loss,
             "ridge": self.risk.ridge,
             "intercept": self.intercept,
+        }
+
+    def answered(self, result: Result) -> dict[str, Any]:
+        """A result, for machines: b is one number, or one for each class."""
+        b = np.ravel(np.asarray(self.risk.intercept(result.x), dtype=float)).tolist()
+        return {
+            "question": self.describe(),
+            "answer": answer_of(result),
+            "intercept": b if len(b) > 1 else b[0],
+            "weights": weights_of(result.x, self.names, self.labels),
         }
 
     def headline(self) -> str:
@@ -120,7 +123,7 @@ class Question:
 def solve(screen: Screen, question: Question, k: int, method: str, seed: int, **limits: Any) -> Result:
     """`minimize`, with a bar."""
     with screen.progress(f"fitting, k = {k}"):
-        return minimize(question.risk, k, question.constraint, method, keep=question.keep, rng=seed, **limits)
+        return question.request.minimize(question.risk, k, method, rng=seed, **limits)
 
 
 def prove(screen: Screen, risk: Any, result: Result, seconds: float | None, target_gap: float | None) -> Any:
@@ -138,31 +141,19 @@ def prove(screen: Screen, risk: Any, result: Result, seconds: float | None, targ
 
 def write_page(screen: Screen, path: str | None, result: Result, question: Question, seed: int, **more: Any) -> None:
     """The HTML file."""
-    if path is None:
+    if path is None:  # deviations of all columns take a while
         return
-    from ..report import write_report
-
-    write_report(
-        result,
-        path,
-        title=more.pop("title", f"{question.data.path}: {result.support.size} nonzeros"),
-        feature_names=question.names,
-        groups=question.labels,
-        data={question.data.path: question.data.path},
-        seed=seed,
-        command=screen.command,
-        spread=question.spread(),
-        asked={**question.tell(), **more.pop("asked", {})},
-        summary={
+    told: dict[str, Any] = {
+        "title": f"{question.data.path}: {result.support.size} nonzeros",
+        "feature_names": question.names,
+        "groups": question.labels,
+        "data": {question.data.path: question.data.path},
+        "spread": question.spread(),
+        "summary": {
             row["name"].replace(INTERCEPT, "intercept"): f"{row['weight']:.6g}"
             for row in question.intercept_rows(result.x)
         },
         **more,
-    )
-    screen.say(f"report: {path}")
-
-
-def intercept_of(question: Question, result: Result) -> Any:
-    """b, or one for each class."""
-    found = np.asarray(question.risk.intercept(result.x), dtype=float)
-    return found.tolist() if found.ndim and found.size > 1 else float(found.ravel()[0])
+        "asked": {**question.tell(), **more.get("asked", {})},
+    }
+    write_html(screen, path, result, seed=seed, **told)

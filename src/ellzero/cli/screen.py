@@ -21,6 +21,19 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from rich.table import Table
 from rich.text import Text
 
+from .. import __version__
+from ..portfolio import InfeasibleMandate
+from ..sets import EmptySlice
+
+#: what infeasible mandates speak of, as options
+_OPTIONS = {
+    "k": "--k",
+    "max_sector_weight": "--max-sector-weight",
+    "min_weights": "--min-weights",
+    "max_weights": "--max-weights",
+    "held": "--keep and --min-weights",
+}
+
 
 class Exit(IntEnum):
     """What the exit code says; each member carries its sentence."""
@@ -43,7 +56,7 @@ class Exit(IntEnum):
     INTERRUPTED = 130, "interrupted with Ctrl-C"
 
 
-class Problem(Exception):
+class Refusal(Exception):
     """An error that the user can mend: one line with the remedy, and an exit code."""
 
     def __init__(self, message: str, code: Exit) -> None:
@@ -62,6 +75,10 @@ class Screen:
     out: Console = field(default_factory=lambda: _console(sys.stdout))
     err: Console = field(default_factory=lambda: _console(sys.stderr))
     answer: dict[str, Any] = field(default_factory=dict)
+
+    def reply(self, **parts: Any) -> None:
+        """The answer for machines, with the command that it answers."""
+        self.answer = {"command": self.command, "version": __version__, **parts}
 
     def say(self, text: str = "", style: str | None = None) -> None:
         """A line for people."""
@@ -134,29 +151,23 @@ def run(app: click.Command, arguments: list[str]) -> int:
     except click.UsageError as error:
         where = error.ctx.command_path if error.ctx else "ellzero"
         return _fail(screen, f"{error.format_message().rstrip('.')}; see {where} --help", Exit.USAGE, error)
-    except Problem as error:
+    except Refusal as error:
         return _fail(screen, str(error), error.code, error)
     except ImportError as error:
         if "pip install" not in str(error) and error.name not in ("matplotlib", "pandas"):
             return _fail(screen, f"{error}", Exit.BUG, error)
         remedy = "" if "pip install" in str(error) else "; pip install 'ellzero[all]'"
         return _fail(screen, f"{error}{remedy}", Exit.MISSING, error)
+    except InfeasibleMandate as error:
+        return _fail(screen, error.told(_OPTIONS), Exit.INFEASIBLE, error)
+    except EmptySlice as error:
+        return _fail(screen, str(error), Exit.INFEASIBLE, error)
+    except OSError as error:
+        return _fail(screen, str(error), Exit.DATA, error)
+    except (ValueError, TypeError) as error:
+        return _fail(screen, str(error), Exit.USAGE, error)
     except Exception as error:
-        code = _code(error)
-        text = (
-            str(error) if code is not Exit.BUG else f"{type(error).__name__}: {error}; please report it, with --debug"
-        )
-        return _fail(screen, text, code, error)
-
-
-def _code(error: Exception) -> Exit:
-    from ..sets.base import EmptySlice
-
-    if isinstance(error, EmptySlice) or type(error).__name__.startswith("Infeasible"):
-        return Exit.INFEASIBLE
-    if isinstance(error, OSError):
-        return Exit.DATA
-    return Exit.USAGE if isinstance(error, (ValueError, TypeError)) else Exit.BUG
+        return _fail(screen, f"{type(error).__name__}: {error}; please report it, with --debug", Exit.BUG, error)
 
 
 def _fail(screen: Screen, message: str, code: Exit, error: BaseException) -> int:
@@ -204,7 +215,17 @@ def options(*decorators: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 #: for every command; read from the arguments in `run`, so that errors while parsing obey them, too
-common = options(
+_COMMON = options(
     click.option("--json", "_json", is_flag=True, expose_value=False, help="One JSON object on stdout, nothing else."),
     click.option("--debug", "_debug", is_flag=True, expose_value=False, help="Show the traceback of an error."),
 )
+
+
+def command(examples: str, *decorators: Callable[[Any], Any]) -> Callable[[Any], click.Command]:
+    """A command with its own options, those of every command, and examples; its function gets the screen first."""
+
+    def decorate(function: Any) -> click.Command:
+        epilog = f"Examples:\n\n\b{examples}"
+        return click.command(epilog=epilog)(options(*decorators, _COMMON)(click.pass_obj(function)))
+
+    return decorate

@@ -114,7 +114,7 @@ def read_sectors(path: PathLike) -> dict[str, str]:
     {'AAA': 'Energy', 'BBB': 'Unknown'}
     """
     sectors: dict[str, str] = {}
-    with _rows(path) as (header, rows):
+    with read_rows(path) as (header, rows):
         symbol, sector = (_column(path, header, name) for name in ("symbol", "sector"))
         for line, cells in rows:
             asset = cells[symbol]
@@ -147,7 +147,7 @@ def read_table(path: PathLike, target: str, *, text_target: bool = False) -> tup
     (array([[1., 2.],
            [3., 4.]]), array([10., 20.]), ['height', 'width'])
     """
-    with _rows(path) as (header, rows):
+    with read_rows(path) as (header, rows):
         column = _column(path, header, target)
         labels: list[str] = []
         lines: list[np.ndarray] = []
@@ -253,7 +253,7 @@ def _market(
         lost = [name for name in assets if name not in known]
         if lost:
             raise ValueError(
-                f"sectors must name a sector for every asset of {path}, got none for {_some(lost)}; add them"
+                f"sectors must name a sector for every asset of {path}, got none for {some_of(lost)}; add them"
             )
         groups = np.array([known[name] for name in assets])
     return Market(np.delete(returns, column, axis=1), returns[:, column], np.array(assets), groups, dates)
@@ -264,7 +264,7 @@ def _read_dated(path: PathLike) -> tuple[list[str], np.ndarray, np.ndarray, list
     dates: list[datetime] = []
     table: list[np.ndarray] = []
     lines: list[int] = []
-    with _rows(path) as (header, rows):
+    with read_rows(path) as (header, rows):
         if len(header) < 2:
             raise ValueError(f"{path}, line 1: the header must name the dates and the series, got {header}")
         for line, (date, *cells) in rows:
@@ -285,7 +285,7 @@ def _read_dated(path: PathLike) -> tuple[list[str], np.ndarray, np.ndarray, list
 
 
 @contextmanager
-def _rows(path: PathLike) -> Iterator[tuple[list[str], Iterator[tuple[int, list[str]]]]]:
+def read_rows(path: PathLike) -> Iterator[tuple[list[str], Iterator[tuple[int, list[str]]]]]:
     """The header of a CSV file, and its rows with their line numbers; blank lines are skipped."""
     with _opened(path) as file:
         reader = csv.reader(file)
@@ -370,11 +370,12 @@ def _start(cell: str, most: int = 40) -> str:
 
 def _column(path: PathLike, header: list[str], name: str) -> int:
     if name not in header:
-        raise ValueError(f"{path} has no column {name!r}; its columns are {_some(header)}")
+        raise ValueError(f"{path} has no column {name!r}; its columns are {some_of(header)}")
     return header.index(name)
 
 
-def _some(names: Sequence[str], most: int = 8) -> str:
+def some_of(names: Sequence[str], most: int = 8) -> str:
+    """The first few names, for messages."""
     return ", ".join(map(repr, names[:most])) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 

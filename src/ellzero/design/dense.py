@@ -146,8 +146,8 @@ class Dense(Design):
     def on_host(self) -> Dense:
         return Dense(np.asfortranarray(to_host(in_double(self.X))))
 
-    def scaled(self, scales: np.ndarray) -> Design:
-        return Dense.read(self.X * scales.astype(self.X.dtype), "X")
+    def scaled(self, scales: np.ndarray) -> Design | None:
+        return None if isinstance(self.X, np.memmap) else Dense(self.X * self.asarray(scales))
 
     def diagonal(self) -> np.ndarray:
         return np.diagonal(to_host(self.X))

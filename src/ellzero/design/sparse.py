@@ -100,10 +100,10 @@ class Sparse(Design):
     def on_host(self) -> Sparse:
         return Sparse(self.X.astype(np.float64).tocsc())
 
-    def scaled(self, scales: np.ndarray) -> Design:
+    def scaled(self, scales: np.ndarray) -> Sparse:
         from scipy.sparse import diags_array
 
-        return Sparse.read(self.X @ diags_array(scales.astype(self.X.dtype)), "X")
+        return Sparse((self.X @ diags_array(self.asarray(scales))).asformat(self.X.format))
 
     def affords(self, n_columns: int) -> bool:
         return bool(self.X.nnz * n_columns <= _QUICK)

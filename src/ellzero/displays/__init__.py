@@ -4,7 +4,7 @@
 of `ellzero.plot`: a method has one colour in every picture. Needs matplotlib: ``pip install ellzero[plot]``.
 """
 
-from .portfolios import TrackingDisplay, WeightsDisplay, groups_and_caps
+from .portfolios import TrackingDisplay, WeightsDisplay
 from .runs import ConvergenceDisplay, PathDisplay
 
-__all__ = ["ConvergenceDisplay", "PathDisplay", "TrackingDisplay", "WeightsDisplay", "groups_and_caps"]
+__all__ = ["ConvergenceDisplay", "PathDisplay", "TrackingDisplay", "WeightsDisplay"]

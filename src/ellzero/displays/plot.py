@@ -6,12 +6,13 @@ Needs matplotlib: ``pip install ellzero[plot]``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .._core.arrays import to_host
 from ..solver.result import History, Result
+from .base import tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,8 +21,8 @@ __all__ = ["convergence", "styles", "weights_by_group"]
 
 # Okabe and Ito's palette, which colour-blind readers can tell apart; its yellow is too pale for lines
 _BLUE, _VERMILLION, _GREEN, _PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
-_ORANGE, _SKY, _BLACK, _GREY = "#E69F00", "#56B4E9", "#000000", "#666666"
-_SPARE = (_SKY, _BLACK, _ORANGE, _GREEN, _PURPLE, _VERMILLION, _BLUE, _GREY)
+_ORANGE, _SKY, _BLACK, GREY = "#E69F00", "#56B4E9", "#000000", "#666666"
+_SPARE = (_SKY, _BLACK, _ORANGE, _GREEN, _PURPLE, _VERMILLION, _BLUE, GREY)
 
 # A method that knows no Γ has the colour of its constrained sister, dashed.
 _STYLES = {
@@ -33,13 +34,13 @@ _STYLES = {
     "HZO-HT-2SP": (_GREEN, "-"),
     "HZO-HT": (_GREEN, "--"),
     "ZOHT": (_SKY, "--"),
-    "StoIHT": (_GREY, "--"),
+    "StoIHT": (GREY, "--"),
     "SVRG-HT": (_BLACK, "--"),
     "PGD": (_SKY, "-"),
     "PGD+H": (_VERMILLION, "-"),
     "IHT+P": (_PURPLE, "-"),
     "auto": (_BLACK, "-"),
-    "exact": (_GREY, "-"),
+    "exact": (GREY, "-"),
     "portfolio": (_BLUE, "-"),
     "weights": (_BLUE, "-"),
     "index": (_BLACK, "-"),
@@ -128,7 +129,7 @@ def convergence(results: Mapping[str, Result], ax: Axes | None = None, x: str = 
         ax.locator_params(axis="x", integer=True)
     ax.set_xlabel(_LABELS[x])
     ax.set_ylabel("objective R(w)")
-    _tidy(ax, "y")
+    tidy(ax, "y")
     ax.legend(frameon=False)
     return ax
 
@@ -180,22 +181,30 @@ def weights_by_group(
     if sums:
         first = next(iter(sums.values()))
         order.sort(key=lambda label: -first[label])
-    place = np.arange(len(order))
-    height = 0.8 / max(len(sums), 1)
-    for j, (name, style) in enumerate(styles(list(sums)).items()):
-        offset = (j - (len(sums) - 1) / 2) * height
-        values = [sums[name][label] for label in order]
-        ax.barh(place + offset, values, height, color=style["color"], label=name)
+    bars(ax, {name: [sums[name][label] for label in order] for name in sums}, order)
     if cap is not None:
-        caps = [cap.get(label, np.nan) if isinstance(cap, Mapping) else cap for label in order]
+        caps, place = [cap.get(g, np.nan) if isinstance(cap, Mapping) else cap for g in order], np.arange(len(order))
         ax.vlines(caps, place - 0.5, place + 0.5, color="black", lw=1.2, ls="--", label="cap")
-    ax.set_yticks(place, [str(label) for label in order])
-    ax.tick_params(axis="y", length=0)
-    ax.set_ylim(len(order) - 0.45, -0.55)
     ax.set_xlabel("Σ|w| of the group")
-    _tidy(ax, "x")
-    ax.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4)  # above: bars fill the inside
+    legend_above(ax)
     return ax
+
+
+def bars(ax: Axes, values: Mapping[str, Any], labels: Sequence[Any]) -> None:
+    """Horizontal bars from the top, one of each name beside every label."""
+    place, height = np.arange(len(labels)), 0.8 / max(len(values), 1)
+    for j, (name, style) in enumerate(styles(list(values)).items()):
+        offset = (j - (len(values) - 1) / 2) * height
+        ax.barh(place + offset, values[name], height, color=style["color"], label=name)
+    ax.set_yticks(place, [str(label) for label in labels])
+    ax.tick_params(axis="y", length=0)
+    ax.set_ylim(len(labels) - 0.45, -0.55)
+    tidy(ax, "x")
+
+
+def legend_above(ax: Axes) -> None:
+    """Bars fill the inside."""
+    ax.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4)
 
 
 def _axes(ax: Axes | None) -> Axes:
@@ -206,9 +215,3 @@ def _axes(ax: Axes | None) -> Axes:
     except ImportError as error:
         raise ImportError("ellzero.plot needs matplotlib: pip install ellzero[plot]") from error
     return plt.figure(layout="constrained").subplots()
-
-
-def _tidy(ax: Axes, grid: Literal["x", "y"]) -> None:
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.set_axisbelow(True)
-    ax.grid(axis=grid, color="0.9", lw=0.8)

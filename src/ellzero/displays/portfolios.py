@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from .._core.arrays import to_host
-from ..sets import ConstraintSet, GroupWise, Intersection
 from ..solver.result import Result
 from . import plot as _plot
-from ._base import Display, fitted, name_of, names_seen
+from .base import Display, fitted, name_of, names_seen, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -63,19 +62,12 @@ class WeightsDisplay(Display):
         vectors = {name: np.asarray(to_host(w) if hasattr(w, "shape") else w) for name, w in self.weights.items()}
         size = np.max([np.abs(w) for w in vectors.values()], axis=0)
         order = np.argsort(-size, kind="stable")[: np.count_nonzero(size)]
-        shown, place = order[:most], np.arange(min(order.size, most))
-        height = 0.8 / len(vectors)
-        for j, (name, style) in enumerate(_plot.styles(list(vectors)).items()):
-            offset = (j - (len(vectors) - 1) / 2) * height
-            ax.barh(place + offset, vectors[name][shown], height, color=style["color"], label=name)
-        ax.set_yticks(place, [name_of(self.feature_names, i) for i in shown])
-        ax.tick_params(axis="y", length=0)
-        ax.set_ylim(place.size - 0.45, -0.55)
+        shown = order[:most]
+        _plot.bars(ax, {name: w[shown] for name, w in vectors.items()}, [name_of(self.feature_names, i) for i in shown])
         ax.axvline(0, color="0.5", lw=0.8)
         ax.set_xlabel("weight" + (f", the {most} largest of {order.size}" if order.size > most else ""))
-        _plot._tidy(ax, "x")
         if len(vectors) > 1:
-            ax.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4)
+            _plot.legend_above(ax)
         return self._keep(ax)
 
     @classmethod
@@ -93,7 +85,7 @@ class WeightsDisplay(Display):
         results = result if isinstance(result, Mapping) else {result.method: result}
         first = next(iter(results.values()))
         if groups is None:
-            groups, found = groups_and_caps(first.constraint, to_host(first.x).size)
+            groups, found = first.constraint.groups_and_caps(to_host(first.x).size)
             cap = found if cap is None else cap
         weights = {name: to_host(res.x) for name, res in results.items()}
         return cls(weights=weights, groups=groups, cap=cap, feature_names=feature_names).plot(ax, **options)
@@ -114,7 +106,7 @@ class WeightsDisplay(Display):
         if groups is None:
             groups = getattr(estimator, "groups_", None)
         if groups is None and hasattr(estimator, "result_"):
-            groups, found = groups_and_caps(estimator.result_.constraint, weights.size)
+            groups, found = estimator.result_.constraint.groups_and_caps(weights.size)
             cap = found if cap is None else cap
         if cap is None:
             cap = getattr(estimator, "max_sector_weight", None)
@@ -194,7 +186,7 @@ class TrackingDisplay(Display):
 
             ax.yaxis.set_major_formatter(PercentFormatter(1.0))
         ax.margins(x=0.01)
-        _plot._tidy(ax, "y")
+        tidy(ax, "y")
         ax.legend(frameon=False)
         return self._keep(ax)
 
@@ -231,7 +223,7 @@ class TrackingDisplay(Display):
         **options: Any,
     ) -> Self:
         """Draw what a fitted tracker predicts, beside the index; frames are matched by their columns and days."""
-        from ..portfolio.prices import read_returns
+        from ..portfolio.market import read_returns
 
         dates = _dates(returns) if dates is None else dates
         weights = np.ravel(fitted(estimator, "weights_"))
@@ -248,20 +240,6 @@ class TrackingDisplay(Display):
         portfolios = {"portfolio": daily["portfolio"].to_numpy()}
         display = cls(index_returns=daily["index"].to_numpy(), portfolios=portfolios, dates=_dates(daily), test_from=0)
         return display.plot(ax, **options)
-
-
-def groups_and_caps(
-    constraint: ConstraintSet, n_features: int
-) -> tuple[list[Any] | None, float | dict[Any, float] | None]:
-    """The label of every coordinate and the cap of every group, as far as Γ has groups and they have caps."""
-    for part in constraint.sets if isinstance(constraint, Intersection) else (constraint,):
-        known: Any = part if isinstance(part, GroupWise) else getattr(part, "groups", None)  # a Portfolio has groups
-        if isinstance(known, GroupWise):
-            caps = [getattr(s, "radius", None) for s in known.sets] if known is part else part.caps  # type: ignore[attr-defined]
-            labels = [None if g < 0 else known.names[g] for g in known.group_of(np.arange(n_features)).tolist()]
-            pairs = zip(known.names, caps, strict=False)
-            return labels, {name: float(cap) for name, cap in pairs if cap is not None and np.isfinite(cap)} or None
-    return None, None
 
 
 def _dates(returns: Any) -> Any:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from .._core.arrays import to_host
-from ..solver.path import Path
+from ..solver.path import SparsePath
 from ..solver.result import Result
 from . import plot as _plot
-from ._base import Display, fitted, name_of, names_seen
+from .base import Display, fitted, name_of, names_seen, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -75,7 +75,7 @@ class PathDisplay(Display):
 
     Parameters
     ----------
-    results : Path, or sequence of Result
+    results : SparsePath, or sequence of Result
         The answers, in the order of k.
     held_out : pair of arrays, optional
         Some k, and for each of them the loss on data that was held out.
@@ -125,7 +125,7 @@ class PathDisplay(Display):
             ax.axvline(self.chosen, color="0.3", lw=1, ls=":", zorder=1, label=f"chosen: k = {self.chosen}")
         ax.locator_params(axis="x", integer=True)
         ax.set_xlabel("k")
-        _plot._tidy(ax, "y")
+        tidy(ax, "y")
         if of == "coefficients":  # beside the axes: the lines fill the inside
             ax.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
         elif ax.get_legend_handles_labels()[0][1:]:
@@ -165,7 +165,7 @@ class PathDisplay(Display):
     @classmethod
     def from_result(
         cls,
-        result: Path | Sequence[Result],
+        result: SparsePath | Sequence[Result],
         *,
         feature_names: Sequence[str] | None = None,
         chosen: int | None = None,
@@ -173,7 +173,7 @@ class PathDisplay(Display):
         **options: Any,
     ) -> Self:
         """Draw what `minimize_path` returned."""
-        known = isinstance(result, Path) and result.validation is not None
+        known = isinstance(result, SparsePath) and result.validation is not None
         held_out = (result.ks, result.validation) if known else None  # type: ignore[union-attr]
         return cls(results=result, held_out=held_out, feature_names=feature_names, chosen=chosen).plot(ax, **options)
 

@@ -11,12 +11,7 @@ _WHERE = {
     "SparseClassifier": "classification",
     "SparseClassifierCV": "classification",
 }
-__all__ = [
-    "SparseClassifier",
-    "SparseClassifierCV",
-    "SparseRegressor",
-    "SparseRegressorCV",
-]
+__all__ = list(_WHERE)
 
 
 def __getattr__(name: str) -> Any:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 import weakref
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
@@ -18,25 +17,17 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from .._core.arrays import to_host
 from .._core.validation import as_array, is_masked
-from ..risks.linear import LinearModel
+from ..risks import LinearModel
 from ..solver.methods import Method
 from ..solver.result import Result, Status
+from ..sparsity import Sparsity
+from .certified import certify_fitted
 from .html import table_of_coefficients
-from .reading import Question, read_k, read_question
-from .standardised import answers, is_stochastic
-
-Maker = Callable[..., LinearModel]
+from .request import Maker, Request, read_k
 
 
 class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
     """min R(w) subject to ||w||_0 <= k, w in Γ, as a scikit-learn estimator; subclasses choose R."""
-
-    # what the estimators that choose k leave as it is
-    method: str | Method = "auto"
-    max_iter: int = 1000
-    random_state: Any = None
-    #: times the typical variance of a column, the ridge where none is asked for
-    _relative_ridge: ClassVar[float] = 0.0
 
     k: Any
     constraint: Any
@@ -45,6 +36,9 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
     ridge: Any
     fit_intercept: bool
     standardize: bool
+    method: str | Method
+    max_iter: int
+    random_state: Any
 
     # Reading.
 
@@ -54,6 +48,10 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
     def _maker(self, y: np.ndarray, sample_weight: np.ndarray | None) -> Maker:
         """What makes the risk of any rows."""
         raise NotImplementedError
+
+    def _default_ridge(self, X: Any, sample_weight: np.ndarray | None) -> float:
+        """Where none is asked for."""
+        return 0.0
 
     def _read(self, X: Any, y: Any, sample_weight: Any, *, reset: bool = True) -> tuple[Any, Any, Any]:
         for name, given in (("X", X), ("y", y), ("sample_weight", sample_weight)):
@@ -80,14 +78,15 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
     def _risk(self, maker: Maker, X: Any, y: Any, sample_weight: Any, ridge: float) -> LinearModel:
         return maker(X, y, ridge=ridge, sample_weight=sample_weight, fit_intercept=self.fit_intercept)
 
-    def _question(self, n_outputs: int) -> Question:
+    def _request(self, risk: LinearModel) -> Request:
         names = getattr(self, "feature_names_in_", None)
-        return read_question(self.constraint, self.groups, self.keep, names, self.n_features_in_, n_outputs)
+        return Request.read(risk, self.constraint, self.groups, self.keep, self.standardize, names)
 
-    def _answers(self, risk: LinearModel, ks: list[int], question: Question, x0: Any = None) -> list[Result]:
+    def _answers(self, risk: LinearModel, ks: list[int], request: Request, x0: Any = None) -> list[Result]:
         rng = None if self.random_state is None else check_random_state(self.random_state).randint(2**31)
-        options = {"max_iter": self.max_iter, "rng": rng, "x0": x0}
-        return answers(risk, ks, question, self.method, self.standardize, **options)
+        asked = getattr(self, "ks", getattr(self, "k", None))
+        levels = [asked.with_k(k) for k in ks] if isinstance(asked, Sparsity) else ks
+        return request.path(risk, levels, self.method, max_iter=self.max_iter, rng=rng, x0=x0).results
 
     # Fitting.
 
@@ -107,20 +106,21 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         """
         read = self._read(X, y, sample_weight)
         maker = self._maker(*read[1:])
-        ridge = self._relative_ridge * typical_variance(read[0], read[2]) if self.ridge is None else self.ridge
+        ridge = self._default_ridge(read[0], read[2]) if self.ridge is None else self.ridge
         risk = self._risk(maker, *read, ridge)
-        question = self._question(risk.n_outputs)
-        k = read_k(self.k, risk.n_features, question.keep.size)
-        self._keep_answer(risk, self._answers(risk, [k], question)[-1], question, (X, y, sample_weight))
+        request = self._request(risk)
+        k = read_k(self.k, risk.n_features, request.keep.size)
+        self._keep_answer(risk, self._answers(risk, [k], request)[-1], request, (X, y, sample_weight))
         return self
 
-    def _keep_answer(self, risk: LinearModel, result: Result, question: Question, data: tuple[Any, ...]) -> None:
+    def _keep_answer(self, risk: LinearModel, result: Result, request: Request, data: tuple[Any, ...]) -> None:
         self.__dict__.pop("certificate_", None)
         self.result_, self.k_, self.ridge_, self.n_iter_ = result, result.k, risk.ridge, result.nit
-        self._kept_features = question.kept_features
+        self._kept_features = request.kept_features
         self._data = tuple(map(_weakly, data))
         self._set_coefficients(to_host(result.x), risk.intercept(result.x), risk)
-        if result.status is Status.MAX_ITER and not is_stochastic(self.method):
+        noisy = getattr(request.method(self.method), "stochastic", False)  # nothing but noise would stop it earlier
+        if result.status is Status.MAX_ITER and not noisy:
             warnings.warn(f"{result.message}; raise max_iter", ConvergenceWarning, stacklevel=3)
         elif result.status is Status.DIVERGED:
             warnings.warn(f"{result.message}, or a ridge", ConvergenceWarning, stacklevel=3)
@@ -169,21 +169,11 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         Certificate
             Also in ``certificate_`` and ``result_.certificate``.
         """
-        import ellzero
-
         check_is_fitted(self)
         read = self._read(X, y, sample_weight, reset=False)
         risk = self._risk(self._maker(*read[1:]), *read, self.ridge_)
-        x, fun = self.result_.x, self.result_.fun
-        value = risk.value(x) if risk.n_features == x.size else math.nan
-        if not abs(value - fun) <= 1e-5 * (abs(value) + abs(fun)):
-            raise ValueError(
-                "X, y and sample_weight must be those of the fit: "
-                f"there the objective was {fun:.6g}, here it is {value:.6g}"
-            )
-        self.certificate_ = ellzero.certify(risk, self.result_, time_limit=time_limit, target_gap=target_gap)
-        self.result_.certificate = self.certificate_
-        return self.certificate_
+        given = "X, y and sample_weight"
+        return certify_fitted(self, risk, given, time_limit=time_limit, target_gap=target_gap)
 
     def __getattr__(self, name: str) -> Any:
         # not a property: those are evaluated by whoever lists the members of an estimator, and this one takes time
@@ -221,23 +211,6 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-
-def typical_variance(X: Any, sample_weight: np.ndarray | None) -> float:
-    """The median of the (weighted) variances of the columns that vary; 1 where nothing does.
-
-    Not the mean: a column in other units than the rest, grams among tonnes, would decide alone.
-    """
-    share = np.full(X.shape[0], 1 / X.shape[0])
-    if sample_weight is not None and sample_weight.any():
-        share = sample_weight / sample_weight.max()  # first, for the sum may overflow
-        share = share / share.sum()
-    with np.errstate(over="ignore", invalid="ignore"):  # a column of 1e200 says nothing about the others
-        means = X.T @ share
-        squares = np.einsum("ij,ij,i->j", X, X, share) if isinstance(X, np.ndarray) else X.power(2).T @ share
-        variances = squares - means**2
-        varies = np.isfinite(variances) & (variances > 1e-12 * squares)
-    return float(np.median(variances[varies])) if varies.any() else 1.0
 
 
 def _weakly(thing: Any) -> Callable[[], Any]:

@@ -9,26 +9,22 @@ from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
-from ..risks import Logistic, Multinomial
-from ..risks.linear import LinearModel
-from .base import Maker, SparseLinearModel
+from ..risks import LinearModel
+from .base import SparseLinearModel
 from .cross_validation import ChosenByCrossValidation
+from .request import Maker, classifier_ridge, read_classes
 
 
 class _Classifier(ClassifierMixin, SparseLinearModel):  # type: ignore[misc]
-    _relative_ridge = 0.01
-
     def _check_y(self, y: np.ndarray) -> np.ndarray:
         check_classification_targets(y)
         return y
 
     def _maker(self, y: np.ndarray, sample_weight: np.ndarray | None) -> Maker:
-        there = np.unique(y if sample_weight is None else y[sample_weight > 0])
-        if there.size < 2:
-            raise ValueError(
-                f"y must hold at least two classes with positive sample_weight, got one class: {there.tolist()}"
-            )
-        return Logistic if np.unique(y).size == 2 else Multinomial
+        return read_classes(y, sample_weight)
+
+    def _default_ridge(self, X: Any, sample_weight: np.ndarray | None) -> float:
+        return classifier_ridge(X, sample_weight)
 
     def _set_coefficients(self, x: np.ndarray, intercept: Any, risk: LinearModel) -> None:
         self.classes_ = risk.classes_  # type: ignore[attr-defined]
@@ -93,8 +89,9 @@ class SparseClassifier(_Classifier):
 
     Parameters
     ----------
-    k : int or float, optional
-        How many nonzero coefficients are allowed, or which fraction of them; 5 by default, or as many as there are.
+    k : int, float or sparsity, optional
+        How many nonzero coefficients are allowed, or which fraction of them, or what else is counted; 5 by default, or
+        as many as there are.
     constraint, groups
         As for `SparseRegressor`; with several classes Γ holds for the coefficients of each.
     keep : indices, names or mask, optional
@@ -153,10 +150,10 @@ class SparseClassifierCV(ChosenByCrossValidation, _Classifier):
 
     Parameters
     ----------
-    ks : int or sequence of int or float, optional
-        The k to try: numbers or fractions; an integer K means 1, ..., K. By default 1, 2, ..., 6, 8, 10, 13, 16, 20,
-        and further as long as the largest is the best.
-    constraint, groups, keep, fit_intercept, standardize
+    ks : int, sequence of int or float, or sparsity, optional
+        The k to try: numbers or fractions; an integer K means 1, ..., K, as does a sparsity. By default 1, 2, ..., 6,
+        8, 10, 13, 16, 20, and further as long as the largest is the best.
+    constraint, groups, keep, fit_intercept, standardize, method, max_iter, random_state
         As for `SparseClassifier`.
     ridge : float or sequence of float, optional
         The ridges to try. By default 0.01, 0.1 and 1 times the median variance of the columns.
@@ -196,6 +193,9 @@ class SparseClassifierCV(ChosenByCrossValidation, _Classifier):
         ridge: Any = None,
         fit_intercept: bool = True,
         standardize: bool = True,
+        method: Any = "auto",
+        max_iter: int = 1000,
+        random_state: Any = None,
         cv: Any = None,
         scoring: Any = None,
         rule: str = "best",
@@ -208,6 +208,9 @@ class SparseClassifierCV(ChosenByCrossValidation, _Classifier):
         self.ridge = ridge
         self.fit_intercept = fit_intercept
         self.standardize = standardize
+        self.method = method
+        self.max_iter = max_iter
+        self.random_state = random_state
         self.cv = cv
         self.scoring = scoring
         self.rule = rule

@@ -23,8 +23,10 @@ from sklearn.utils.validation import _check_method_params
 
 from .._core.arrays import to_host
 from ..risks import LinearModel
-from .base import Maker, SparseLinearModel, typical_variance
-from .reading import Question, read_ks
+from ..solver.methods import Auto
+from ..sparsity import Sparsity
+from .base import SparseLinearModel
+from .request import Maker, Request, read_ks, typical_variance
 
 #: tried together; the next ones as long as the largest is the best
 _LEVELS = [
@@ -75,15 +77,16 @@ class ChosenByCrossValidation(SparseLinearModel):
         maker = self._maker(*data[1:])
         folds, score_params = self._split(data, sample_weight, params)
         whole = maker(*data[:2])
-        question, ridges = self._question(whole.n_outputs), self._ridges(data[0], data[2])
-        search = _Search(self, maker, data, whole, question, folds, score_params)
-        ks, scores = search.run(self._levels(whole, question, folds), ridges)
+        request, ridges = self._request(whole), self._ridges(data[0], data[2])
+        search = _Search(self, maker, data, whole, request, folds, score_params)
+        ks, scores = search.run(self._levels(whole, request, folds), ridges)
         k, ridge = self._choose(ks, ridges, scores)
         risk = self._risk(maker, *data, ridge)
-        self.path_ = self._answers(risk, [level for level in ks if level <= k], question)
-        if self.method == "auto":  # a cold start may see further: the answer is no worse than a fit of this k alone
-            self.path_[-1] = min(self.path_[-1], *self._answers(risk, [k], question), key=lambda res: res.fun)
-        self._keep_answer(risk, self.path_[-1], question, (X, y, sample_weight))
+        self.path_ = self._answers(risk, [level for level in ks if level <= k], request)
+        if isinstance(request.method(self.method), Auto):
+            # a cold start may see further: the answer is no worse than a fit of this k alone
+            self.path_[-1] = min(self.path_[-1], *self._answers(risk, [k], request), key=lambda res: res.fun)
+        self._keep_answer(risk, self.path_[-1], request, (X, y, sample_weight))
         return self
 
     def _split(self, data: tuple[Any, ...], sample_weight: Any, params: dict[str, Any]) -> tuple[list[Any], Any]:
@@ -94,11 +97,12 @@ class ChosenByCrossValidation(SparseLinearModel):
         weights = {} if sample_weight is None else {"sample_weight": data[2]}
         return list(splitter.split(*data[:2])), weights
 
-    def _levels(self, whole: LinearModel, question: Question, folds: list[Any]) -> list[list[int]]:
+    def _levels(self, whole: LinearModel, request: Request, folds: list[Any]) -> list[list[int]]:
         """The k, in portions."""
-        least = max(1, np.union1d(question.keep, question.gamma.forced).size)
+        least = max(1, np.union1d(request.keep, request.gamma.forced).size)
         if self.ks is not None:
-            return [read_ks(self.ks, whole.n_features, question.keep.size)]
+            kept = self.ks.size(request.keep) if isinstance(self.ks, Sparsity) else request.keep.size
+            return [read_ks(self.ks, whole.n_features, kept)]
         # more than there are rows fit anything; fewer features than that can all be tried
         rows = min(train.size for train, _ in folds)
         most = max(least, min(whole.n_features, rows))
@@ -158,11 +162,11 @@ class _Search:
         maker: Maker,
         data: tuple[Any, ...],
         whole: LinearModel,
-        question: Question,
+        request: Request,
         folds: list[Any],
         score_params: Any,
     ) -> None:
-        self.model, self.maker, self.data, self.whole, self.question = model, maker, data, whole, question
+        self.model, self.maker, self.data, self.whole, self.request = model, maker, data, whole, request
         self.folds, self.score_params = folds, score_params
         self.scorer = None if model.scoring is None else get_scorer(model.scoring)
 
@@ -175,7 +179,7 @@ class _Search:
         scores = np.empty((len(ridges), 0, len(self.folds)))
         for portion in portions:
             paths = Parallel(n_jobs=self.model.n_jobs)(
-                delayed(_solve)(self.model, self.maker, self.data, self.folds[i][0], portion, ridge, self.question, x0)
+                delayed(_solve)(self.model, self.maker, self.data, self.folds[i][0], portion, ridge, self.request, x0)
                 for (ridge, i), x0 in zip(jobs, starts, strict=True)
             )
             starts = [path[-1][0] for path in paths]
@@ -225,11 +229,11 @@ def _solve(
     train: np.ndarray,
     ks: list[int],
     ridge: float,
-    question: Question,
+    request: Request,
     x0: Any,
 ) -> list[Solution]:
     """The answers on the rows of a fold."""
     X, y, sample_weight = data
     weights = None if sample_weight is None else sample_weight[train]
     risk = model._risk(maker, X[train], y[train], weights, ridge)
-    return [(to_host(res.x), risk.intercept(res.x)) for res in model._answers(risk, ks, question, x0)]
+    return [(to_host(res.x), risk.intercept(res.x)) for res in model._answers(risk, ks, request, x0)]

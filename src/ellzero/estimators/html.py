@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from .._core.blocks import facts, fragment, table
+
 _MOST = 50
 
 
 def table_of_coefficients(model: Any) -> str:
     """The answer as HTML: what was selected, the largest coefficients first."""
-    from ..report import facts, fragment, table
-
     result, coefficients, selected = model.result_, np.atleast_2d(model.coef_), model.get_support(indices=True)
     names = getattr(model, "feature_names_in_", np.array([f"x{j}" for j in range(model.n_features_in_)], dtype=object))
     order = selected[np.argsort(-np.abs(coefficients[:, selected]).max(axis=0), kind="stable")]
@@ -23,7 +23,7 @@ def table_of_coefficients(model: Any) -> str:
         columns = {f"{label}": row[shown].tolist() for label, row in zip(model.classes_, coefficients, strict=True)}
     more = f" (the {_MOST} largest coefficients)" if selected.size > _MOST else ""
     summary = {
-        "nonzeros": f"{result.support.size} of at most {result.k}",
+        "nonzeros": result.sparsity.describe(result.x),
         "constraint": "none" if result.constraint.whole_space else repr(result.constraint),
         "objective": f"{result.fun:.6g}",
         "intercept": ", ".join(f"{b:.4g}" for b in np.atleast_1d(model.intercept_)),

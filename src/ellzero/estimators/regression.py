@@ -7,17 +7,17 @@ from typing import Any
 import numpy as np
 from sklearn.base import RegressorMixin
 
-from ..risks.linear import LinearModel
-from .base import Maker, SparseLinearModel
+from ..risks import LinearModel
+from .base import SparseLinearModel
 from .cross_validation import ChosenByCrossValidation
-from .reading import read_loss
+from .request import Maker, read_loss
 
 
 class _Regressor(RegressorMixin, SparseLinearModel):  # type: ignore[misc]
     loss: Any
 
     def _maker(self, y: np.ndarray, sample_weight: np.ndarray | None) -> Maker:
-        return read_loss(self.loss, y, sample_weight)  # type: ignore[return-value]
+        return read_loss(self.loss, y, sample_weight)
 
     def _set_coefficients(self, x: np.ndarray, intercept: Any, risk: LinearModel) -> None:
         self.coef_, self.intercept_ = x, float(intercept)
@@ -47,8 +47,9 @@ class SparseRegressor(_Regressor):
 
     Parameters
     ----------
-    k : int or float, optional
-        How many nonzero coefficients are allowed, or which fraction of them; 5 by default, or as many as there are.
+    k : int, float or sparsity, optional
+        How many nonzero coefficients are allowed, or which fraction of them, or what else is counted; 5 by default, or
+        as many as there are.
     loss : {"squared", "huber", "poisson"} or ("huber", delta)
         ℓ. Huber's is quadratic up to delta, in the units of y, and linear beyond; delta is 1.35 robust standard
         deviations of y if it is not given. "poisson" is half the deviance of counts, predictions are exp(x_iᵀw + b).
@@ -65,7 +66,8 @@ class SparseRegressor(_Regressor):
         Whether b is free; it counts neither in k nor in Γ nor in the ridge.
     standardize : bool
         Whether the search compares coefficients in units of their columns' standard deviations. This changes the
-        way to the answer, never the question: Γ, ridge and coefficients stay in the user's units.
+        way to the answer, never the question: Γ, ridge and coefficients stay in the user's units. A `Method` that
+        says itself whether to standardize is left as it is, and "exact", which proves its answer, has no use for it.
     method : str or Method
         As for `ellzero.minimize`; "exact" searches until the answer is proved.
     max_iter : int
@@ -126,10 +128,10 @@ class SparseRegressorCV(ChosenByCrossValidation, _Regressor):
 
     Parameters
     ----------
-    ks : int or sequence of int or float, optional
-        The k to try: numbers or fractions; an integer K means 1, ..., K. By default 1, 2, ..., 6, 8, 10, 13, 16, 20,
-        and further as long as the largest is the best.
-    loss, constraint, groups, keep, fit_intercept, standardize
+    ks : int, sequence of int or float, or sparsity, optional
+        The k to try: numbers or fractions; an integer K means 1, ..., K, as does a sparsity. By default 1, 2, ..., 6,
+        8, 10, 13, 16, 20, and further as long as the largest is the best.
+    loss, constraint, groups, keep, fit_intercept, standardize, method, max_iter, random_state
         As for `SparseRegressor`.
     ridge : float or sequence of float, optional
         The ridges to try. By default 0.001, 0.01, 0.1 and 1 times the median variance of the columns.
@@ -172,6 +174,9 @@ class SparseRegressorCV(ChosenByCrossValidation, _Regressor):
         ridge: Any = None,
         fit_intercept: bool = True,
         standardize: bool = True,
+        method: Any = "auto",
+        max_iter: int = 1000,
+        random_state: Any = None,
         cv: Any = None,
         scoring: Any = None,
         rule: str = "best",
@@ -185,6 +190,9 @@ class SparseRegressorCV(ChosenByCrossValidation, _Regressor):
         self.ridge = ridge
         self.fit_intercept = fit_intercept
         self.standardize = standardize
+        self.method = method
+        self.max_iter = max_iter
+        self.random_state = random_state
         self.cv = cv
         self.scoring = scoring
         self.rule = rule

@@ -15,7 +15,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--out", default="out/reproduce", help="folder of the page (default out/reproduce)")
     parser.add_argument("--full", action="store_true", help="the paper's length instead of minutes")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--jobs", type=int, default=None, help="processes (default: all cores)")
+    parser.add_argument("--n-jobs", type=int, default=None, help="processes (default: all cores)")
     parser.add_argument("--prices", action="append", help="CSV file or folder of a market; may be repeated")
     parser.add_argument("--sectors", action="append", help="CSV file of sectors, one for each --prices file")
     options = vars(parser.parse_args(argv))

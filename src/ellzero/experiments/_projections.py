@@ -8,17 +8,18 @@ same method reaches with one or the other.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from .. import datasets, risks, sets
-from ..displays.plot import styles
-from ..solver.loop import minimize
+from ..displays.base import new_figure, tidy
+from ..displays.plot import GREY, styles
+from ..minimize import minimize
 from ..solver.methods import preset
 from ..solver.projections import euclidean_projection, two_step_projection
-from ._figures import GREY, new_figure, tidy
 from ._report import Claim, Part, Table
 from .logistic import balls, problem
 
@@ -90,21 +91,10 @@ def compare(key: str, seed: int) -> Compared:
         far, near = np.linalg.norm(z - one), np.linalg.norm(z - other)
         farther = max(farther, float(far / near - 1) if near > 0 else 0.0)
     return Compared(
-        case,
-        title,
-        k,
-        len(seen),
-        sum(same[: len(seen)]),
-        len(drawn),
-        sum(same[len(seen) :]),
-        farther,
-        1e6 * spent[0] / len(same),
-        1e6 * spent[1] / len(same),
-        two_step.fun,
-        euclidean.fun,
-        minimize(risk, k, gamma).fun,
-        (two_step.history.fun, euclidean.history.fun),
-    )
+        case, title, k, len(seen), sum(same[: len(seen)]), len(drawn), sum(same[len(seen) :]), farther,
+        1e6 * spent[0] / len(same), 1e6 * spent[1] / len(same), two_step.fun, euclidean.fun,
+        minimize(risk, k, gamma).fun, (two_step.history.fun, euclidean.history.fun),
+    )  # fmt: skip
 
 
 def tasks(seed: int) -> dict[Any, Any]:
@@ -145,49 +135,41 @@ def part(results: dict[Any, Any]) -> Part:
         words,
         {"projections": (figure, "R with steps of 1/L and one projection or the other; dotted: ours (auto).")},
         [table],
-        judge(found),
+        list(judge(found)),
     )
 
 
-def judge(found: list[Compared]) -> list[Claim]:
+def judge(found: list[Compared]) -> Iterator[Claim]:
     """What the appendix says of the cases."""
-    claims = []
     for c in found:
         measured = f"they agree at {c.agree} of {c.visited} points on the way, {c.agree_drawn} of {c.drawn} random ones"
         name = f"case ({c.case}), {c.title}"
         if c.case == "i":
             always = c.agree == c.visited and c.agree_drawn == c.drawn
-            claims.append(Claim("the paper", f"{name}: the projections are identical", measured, always))
+            yield Claim("the paper", f"{name}: the projections are identical", measured, always)
             continue
-        claims.append(
-            Claim(
-                "the paper",
-                f"{name}: the projections differ",
-                f"{measured}; two-step lies up to {c.farther:.2%} farther",
-                c.farther > 1e-9,
-                but="on the way of this run they never differ" if c.agree == c.visited else "",
-            )
+        yield Claim(
+            "the paper",
+            f"{name}: the projections differ",
+            f"{measured}; two-step lies up to {c.farther:.2%} farther",
+            c.farther > 1e-9,
+            but="on the way of this run they never differ" if c.agree == c.visited else "",
         )
     ratio = {c.title: c.euclidean_us / c.two_step_us for c in found if c.case in ("ii a", "ii b")}
-    claims.append(
-        Claim(
-            "the paper",
-            "where the Euclidean projection is dear, the two-step one is faster",
-            ", ".join(f"{title}: {r:.1f} times" for title, r in ratio.items()),
-            all(r > 1 for r in ratio.values()),
-        )
+    yield Claim(
+        "the paper",
+        "where the Euclidean projection is dear, the two-step one is faster",
+        ", ".join(f"{title}: {r:.1f} times" for title, r in ratio.items()),
+        all(r > 1 for r in ratio.values()),
     )
     better = [c for c in found if c.euclidean < c.two_step * (1 - 1e-9)]
-    claims.append(
-        Claim(
-            "ellzero",
-            "with the same steps, the Euclidean projection never ends higher than the two-step one",
-            f"lower in {len(better)} of {len(found)} problems, down to "
-            f"{min(c.euclidean / c.two_step for c in found):.3f} times",
-            all(c.euclidean <= c.two_step * (1 + 1e-9) for c in found),
-        )
+    yield Claim(
+        "ellzero",
+        "with the same steps, the Euclidean projection never ends higher than the two-step one",
+        f"lower in {len(better)} of {len(found)} problems, down to "
+        f"{min(c.euclidean / c.two_step for c in found):.3f} times",
+        all(c.euclidean <= c.two_step * (1 + 1e-9) for c in found),
     )
-    return claims
 
 
 def draw(found: list[Compared]) -> Any:

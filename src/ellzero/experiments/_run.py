@@ -26,7 +26,7 @@ def run(
     seed: int = 0,
     prices: PathLike | Sequence[PathLike] | None = None,
     sectors: PathLike | Sequence[PathLike] | None = None,
-    jobs: int | None = None,
+    n_jobs: int | None = None,
     progress: Progress | None = None,
 ) -> Report:
     """Run an experiment of the paper, or all of them, and write figures, tables and the page.
@@ -44,7 +44,7 @@ def run(
         Markets for index-tracking: CSV files for `ellzero.datasets.read_prices`, or folders that hold
         prices.csv(.gz) and sectors.csv themselves or in their subfolders (then `sectors` is not needed). Without
         them a market is simulated.
-    jobs : int, optional
+    n_jobs : int, optional
         Processes; as many as there are cores by default.
     progress : callable, optional
         ``progress(done, total, text)``.
@@ -65,7 +65,7 @@ def run(
         module.plan(full=full, seed=seed, **given) for module, given in zip(modules, options, strict=True)
     ]
     chapters: list[Chapter] = []
-    with Work(sum(len(plan.tasks) for plan in plans), jobs, progress) as work:
+    with Work(sum(len(plan.tasks) for plan in plans), n_jobs, progress) as work:
         for plan in plans:
             start = time.perf_counter()
             chapter = plan.finish(work.results(plan))

@@ -3,22 +3,54 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from ..datasets.market import Market
-from ..displays.plot import styles
-from ._figures import GREY, new_figure, tidy
+from ..displays.base import new_figure, tidy
+from ..displays.plot import GREY, styles
 from ._report import Chapter, Claim, Part, Table, against
-
-if TYPE_CHECKING:
-    from .index_tracking import Answer, Setting
 
 DAYS = 252  # trading days a year
 NAMES = {"auto": "ours (auto)", "IHT-2SP": "IHT-2SP", "PGD+H": "PGD(Γ) + H_k", "IHT+P": "PGD(B₀) + Π_Γ"}
 BASELINES = ("PGD+H", "IHT+P")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What the paper says about one market, by the name of its index column."""
+
+    title: str
+    cap: float | None  # the paper's D
+    binding: tuple[float, ...]  # of unit exposure a sector
+    since: str | None = None
+    train_best: bool | None = None  # the paper's claim: 2SP tracks best there
+    test_best: bool | None = None
+    sectors: str = ""  # sectors used, as the paper reports them
+    universe: str = ""
+    merge: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One method on one market under one cap."""
+
+    market: str
+    cap: float
+    method: str
+    w: np.ndarray
+    objective: float  # ||Aw - y||² on the days of the fit
+    seconds: float
+    names: int
+    sectors: int
+    largest: float  # of Σ|w| over the sectors
+    nit: int
+    message: str
+    lower_bound: float  # no w with 15 names that obeys D does better: proved once a problem, with ours; else NaN
+    path: np.ndarray  # cumulative performance, fit and test
 
 
 def error(w: np.ndarray, market: Market) -> float:
@@ -53,11 +85,11 @@ def finish(markets: dict[str, tuple[Market, Setting]], answers: Sequence[Answer]
                 title,
                 figures={f"tracking_{_slug(title)}": (draw(market, mine), caption)},
                 tables=[table(market, mine)],
-                claims=judge(market, setting, mine),
+                claims=list(judge(market, setting, mine)),
             )
         )
     parts.append(Part("all markets", claims=judge_all(markets, answers)))
-    return Chapter("index-tracking", "Index tracking", parts, summary=summary(markets, answers))
+    return Chapter("index-tracking", "Index tracking", parts, summary=list(summary(markets, answers)))
 
 
 def _slug(title: str) -> str:
@@ -125,9 +157,9 @@ def table(market: Market, answers: Sequence[Answer]) -> Table:
     return Table(f"tracking_{_slug(answers[0].market)}", f"{answers[0].market}, k = 15", columns, forms)
 
 
-def judge(market: Market, setting: Setting, answers: Sequence[Answer]) -> list[Claim]:
+def judge(market: Market, setting: Setting, answers: Sequence[Answer]) -> Iterator[Claim]:
     """The paper's claims for this market, and ours."""
-    claims, title = [], setting.title
+    title = setting.title
     by_cap: dict[float, dict[str, Answer]] = {}
     for a in answers:
         by_cap.setdefault(a.cap, {})[a.method] = a
@@ -135,54 +167,45 @@ def judge(market: Market, setting: Setting, answers: Sequence[Answer]) -> list[C
         mine = by_cap[setting.cap]
         train, test = market.split()
         if setting.train_best:
-            claims += _tracks_best("training", train, mine, setting)
+            yield from _tracks_best("training", train, mine, setting)
         if setting.test_best:
-            claims += _tracks_best("test", test, mine, setting)
+            yield from _tracks_best("test", test, mine, setting)
         two_step = mine["IHT-2SP"]
         total = len(set(np.asarray(market.sectors).tolist()))
         ours = f"{market.names.size} assets, {total} sectors, {len(train.returns)} days"
         same_universe = setting.universe in ("", ours)
-        claims.append(
-            Claim(
-                "the paper",
-                f"{title}: the answer of 2SP spans {setting.sectors} sectors",
-                f"{two_step.sectors} of {total} (ours: {mine['auto'].sectors} of {total})",
-                f"{two_step.sectors} of {total}" == setting.sectors,
-                but="" if same_universe else f"the paper has {setting.universe}, here there are {ours}",
-                comparable=same_universe,
-            )
+        yield Claim(
+            "the paper",
+            f"{title}: the answer of 2SP spans {setting.sectors} sectors",
+            f"{two_step.sectors} of {total} (ours: {mine['auto'].sectors} of {total})",
+            f"{two_step.sectors} of {total}" == setting.sectors,
+            but="" if same_universe else f"the paper has {setting.universe}, here there are {ours}",
+            comparable=same_universe,
         )
         same = float(np.abs(two_step.w - mine["IHT+P"].w).max())
-        claims.append(
-            Claim(
-                "ellzero",
-                f"{title}: the paper's D = {setting.cap:g} never binds, so that 2SP is vanilla IHT here",
-                f"the fullest sector holds {two_step.largest:.3f}; largest difference to vanilla IHT {same:.1g}",
-                same <= 1e-12 and two_step.largest < setting.cap,
-            )
+        yield Claim(
+            "ellzero",
+            f"{title}: the paper's D = {setting.cap:g} never binds, so that 2SP is vanilla IHT here",
+            f"the fullest sector holds {two_step.largest:.3f}; largest difference to vanilla IHT {same:.1g}",
+            same <= 1e-12 and two_step.largest < setting.cap,
         )
     for cap, mine in by_cap.items():
         best = min((a for m, a in mine.items() if m != "auto"), key=lambda a: a.objective)
-        claims.append(
-            Claim(
-                "ellzero",
-                f"{title}, D = {cap:g}: ours has the smallest objective on the days of the fit",
-                f"{mine['auto'].objective / best.objective:.2f} times the best of the others ({NAMES[best.method]})",
-                mine["auto"].objective <= best.objective * (1 + 1e-9),
-            )
+        yield Claim(
+            "ellzero",
+            f"{title}, D = {cap:g}: ours has the smallest objective on the days of the fit",
+            f"{mine['auto'].objective / best.objective:.2f} times the best of the others ({NAMES[best.method]})",
+            mine["auto"].objective <= best.objective * (1 + 1e-9),
         )
         _, test = market.split()
         errors = {m: error(a.w, test) for m, a in mine.items()}
         other = min((m for m in errors if m != "auto"), key=lambda m: errors[m])
-        claims.append(
-            Claim(
-                "ellzero",
-                f"{title}, D = {cap:g}: ours tracks best on the days after the fit",
-                f"{errors['auto']:.1f} bp a day against {errors[other]:.1f} ({NAMES[other]})",
-                errors["auto"] <= errors[other] * (1 + 1e-6),
-            )
+        yield Claim(
+            "ellzero",
+            f"{title}, D = {cap:g}: ours tracks best on the days after the fit",
+            f"{errors['auto']:.1f} bp a day against {errors[other]:.1f} ({NAMES[other]})",
+            errors["auto"] <= errors[other] * (1 + 1e-6),
         )
-    return claims
 
 
 def judge_all(markets: dict[str, tuple[Market, Setting]], answers: Sequence[Answer]) -> list[Claim]:
@@ -217,45 +240,38 @@ def judge_all(markets: dict[str, tuple[Market, Setting]], answers: Sequence[Answ
     ]
 
 
-def _tracks_best(part: str, days: Market, mine: dict[str, Answer], setting: Setting) -> list[Claim]:
+def _tracks_best(part: str, days: Market, mine: dict[str, Answer], setting: Setting) -> Iterator[Claim]:
     """Once by the daily errors, once by the distance of the curves, which is what the paper's figures show."""
-    claims = []
     for measure, how, unit in ((error, "daily error", "bp"), (distance, "distance of the curves", "%")):
         values = {name: measure(mine[name].w, days) for name in ("IHT-2SP", *BASELINES)}
         least = min(values[b] for b in BASELINES)
         tie = [NAMES[b] for b in BASELINES if math.isclose(values[b], values["IHT-2SP"], rel_tol=1e-6)]
-        claims.append(
-            Claim(
-                "the paper",
-                f"2SP tracks best on the {part} part of {setting.title} ({how})",
-                ", ".join(f"{NAMES[name]} {value:.3g} {unit}" for name, value in values.items())
-                + f"; ours {measure(mine['auto'].w, days):.3g} {unit}",
-                values["IHT-2SP"] <= least * (1 + 1e-6),
-                but=f"{' and '.join(tie)} is the same, because D = {setting.cap:g} does not bind" if tie else "",
-            )
+        yield Claim(
+            "the paper",
+            f"2SP tracks best on the {part} part of {setting.title} ({how})",
+            ", ".join(f"{NAMES[name]} {value:.3g} {unit}" for name, value in values.items())
+            + f"; ours {measure(mine['auto'].w, days):.3g} {unit}",
+            values["IHT-2SP"] <= least * (1 + 1e-6),
+            but=f"{' and '.join(tie)} is the same, because D = {setting.cap:g} does not bind" if tie else "",
         )
-    return claims
 
 
-def summary(markets: dict[str, tuple[Market, Setting]], answers: Sequence[Answer]) -> list[dict[str, Any]]:
+def summary(markets: dict[str, tuple[Market, Setting]], answers: Sequence[Answer]) -> Iterator[dict[str, Any]]:
     """Rows for the table "paper against ours"."""
     by_key = {(a.market, a.cap, a.method): a for a in answers}
-    rows = []
+
     for title, (market, setting) in markets.items():
         _, test = market.split()
         for cap in (*([] if setting.cap is None else [setting.cap]), setting.binding[0]):
             paper, ours = by_key[title, cap, "IHT-2SP"], by_key[title, cap, "auto"]
-            rows.append(
-                against(
-                    f"{title}, D = {cap:g}",
-                    "IHT-2SP",
-                    objective=(paper.objective, ours.objective),
-                    tracking_error=(f"{error(paper.w, test):.1f}", f"{error(ours.w, test):.1f} bp/day"),
-                    seconds=(f"{paper.seconds:.2f}", f"{ours.seconds:.2f}"),
-                    certified_gap=(f"{gap(paper, answers):.1%}", f"{gap(ours, answers):.1%}"),
-                )
+            yield against(
+                f"{title}, D = {cap:g}",
+                "IHT-2SP",
+                objective=(paper.objective, ours.objective),
+                tracking_error=(f"{error(paper.w, test):.1f}", f"{error(ours.w, test):.1f} bp/day"),
+                seconds=(f"{paper.seconds:.2f}", f"{ours.seconds:.2f}"),
+                certified_gap=(f"{gap(paper, answers):.1%}", f"{gap(ours, answers):.1%}"),
             )
-    return rows
 
 
 def draw(market: Market, answers: Sequence[Answer]) -> Any:

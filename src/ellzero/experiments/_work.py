@@ -30,17 +30,17 @@ class Work:
     ----------
     total : int
         How many tasks there will be in all.
-    jobs : int, optional
+    n_jobs : int, optional
         Processes; all cores by default. 1 works in this process.
     progress : callable, optional
         ``progress(done, total, text)``.
     """
 
-    def __init__(self, total: int, jobs: int | None = None, progress: Progress | None = None) -> None:
+    def __init__(self, total: int, n_jobs: int | None = None, progress: Progress | None = None) -> None:
         import joblib
 
         self.total, self.done = total, 0
-        self.jobs = joblib.cpu_count() if jobs is None else jobs
+        self.n_jobs = joblib.cpu_count() if n_jobs is None else n_jobs
         self.progress = progress or (lambda done, total, text: None)
 
     def __enter__(self) -> Work:
@@ -61,7 +61,7 @@ class Work:
         self.progress(self.done, self.total, plan.text)
         found = []
         with parallel_config("loky", inner_max_num_threads=1):
-            pool = Parallel(n_jobs=self.jobs, return_as="generator")
+            pool = Parallel(n_jobs=self.n_jobs, return_as="generator")
             for result in pool(delayed(_piece)(*task) for task in plan.tasks.values()):
                 found.append(result)
                 self.done += 1

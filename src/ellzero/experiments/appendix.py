@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from .. import datasets, risks
-from ..displays.plot import styles
-from ..solver.loop import minimize
+from ..displays.base import new_figure, tidy
+from ..displays.plot import GREY, styles
+from ..minimize import minimize
 from ..solver.methods import preset
 from . import _projections
-from ._figures import GREY, new_figure, tidy
 from ._report import Chapter, Claim, Part, Table
 from ._work import Plan
 
@@ -40,13 +40,9 @@ def stuck(k: int) -> Stuck:
     w = example.fixed_point(k)
     res = minimize(risk, k, method=preset("IHT", step=1 / (2 * KAPPA)), x0=w, max_iter=200, tol=0.0)
     return Stuck(
-        k,
-        example.value(w),
-        res.fun + shift,
-        float(np.abs(res.x - w).max()),
-        example.value(example.reference),
+        k, example.value(w), res.fun + shift, float(np.abs(res.x - w).max()), example.value(example.reference),
         minimize(risk, k).fun + shift,
-    )
+    )  # fmt: skip
 
 
 def plan(*, full: bool = False, seed: int = 0) -> Plan:

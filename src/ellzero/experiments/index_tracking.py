@@ -12,7 +12,6 @@ import math
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,29 +20,14 @@ import numpy as np
 from .. import risks, sets
 from ..certificates import certify
 from ..datasets.market import Market, make_market
-from ..datasets.readers import PathLike, read_prices
-from ..solver.loop import minimize
+from ..datasets.readers import PathLike, read_prices, read_rows
+from ..minimize import minimize
 from ._report import Chapter
-from ._track_report import finish
+from ._track_report import Answer, Setting, finish
 from ._work import Plan
 
 K = 15
 METHODS = ("auto", "IHT-2SP", "PGD+H", "IHT+P")
-
-
-@dataclass(frozen=True)
-class Setting:
-    """What the paper says about one market, by the name of its index column."""
-
-    title: str
-    cap: float | None  # the paper's D
-    binding: tuple[float, ...]  # of unit exposure a sector
-    since: str | None = None
-    train_best: bool | None = None  # the paper's claim: 2SP tracks best there
-    test_best: bool | None = None
-    sectors: str = ""  # sectors used, as the paper reports them
-    universe: str = ""
-    merge: tuple[str, str] | None = None
 
 
 SETTINGS = {
@@ -54,25 +38,6 @@ SETTINGS = {
         merge=("Real Estate", "Financials"),
     ),
 }  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Answer:
-    """One method on one market under one cap."""
-
-    market: str
-    cap: float
-    method: str
-    w: np.ndarray
-    objective: float  # ||Aw - y||² on the days of the fit
-    seconds: float
-    names: int
-    sectors: int
-    largest: float  # of Σ|w| over the sectors
-    nit: int
-    message: str
-    lower_bound: float  # no w with 15 names that obeys D does better: proved once a problem, with ours; else NaN
-    path: np.ndarray  # cumulative performance, fit and test
 
 
 def load(prices: Any, sectors: Any) -> dict[str, tuple[Market, Setting]]:
@@ -94,12 +59,8 @@ def load(prices: Any, sectors: Any) -> dict[str, tuple[Market, Setting]]:
 
 def _setting(path: Path) -> Setting:
     """The paper's, if the index column is one of its indices."""
-    import csv
-
-    from ..datasets.readers import _opened
-
-    with _opened(path) as file:
-        index = next(csv.reader(file))[1].strip()
+    with read_rows(path) as (header, _):
+        index = header[1]
     return SETTINGS.get(index, Setting(index, None, (0.1, 0.05)))
 
 
@@ -138,20 +99,11 @@ def answer(market: Market, title: str, cap: float, method: str, max_iter: int, p
     seconds = time.perf_counter() - start
     used = {s: float(np.abs(res.x[train.sectors == s]).sum()) for s in np.unique(train.sectors)}
     return Answer(
-        title,
-        cap,
-        method,
-        res.x,
-        len(train.returns) * res.fun,
-        seconds,
-        int(res.support.size),
-        sum(total > 0 for total in used.values()),
-        max(used.values()),
-        res.nit,
-        res.message,
+        title, cap, method, res.x, len(train.returns) * res.fun, seconds, int(res.support.size),
+        sum(total > 0 for total in used.values()), max(used.values()), res.nit, res.message,
         len(train.returns) * certify(risk, res, patience).lower_bound if method == "auto" else math.nan,
         np.cumprod(1 + market.returns @ res.x) - 1,
-    )
+    )  # fmt: skip
 
 
 def plan(

@@ -9,7 +9,6 @@ The constants are those of the risk that is computed: ν = 2λ/c, L = ||X||²/(2
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -19,10 +18,10 @@ from .. import risks, sets
 from .._core.directions import Directions
 from ..certificates import certify
 from ..datasets.dna import Classification, load_dna
-from ..solver.loop import minimize
+from ..minimize import minimize
 from ..solver.methods import preset
 from ..theory.parameters import prescribe, zoht_step
-from ._logistic_report import finish
+from ._logistic_report import Budget, Trace, finish
 from ._work import Plan
 
 RIDGE = 2 * 10 / 3  # (ridge/2)||w||² = (λ/c)||w||²
@@ -31,36 +30,7 @@ FREE = (50, 100, 150)
 SMALL = "auto, λ = 0.01"  # what a usual penalty does for the test accuracy
 
 
-@dataclass(frozen=True)
-class Budget:
-    """How long the runs are."""
-
-    gradients: int  # iterations of the full gradient; HSG-HT-2SP gets as many #IFO
-    queries: int
-    seeds: int
-
-
 QUICK, FULL = Budget(100, 300_000, 3), Budget(500, 3_000_000, 5)
-
-
-@dataclass(frozen=True)
-class Trace:
-    """One run: what it cost, row by row, and where it ended."""
-
-    method: str
-    k: int
-    D: float | None
-    seed: int
-    fun: np.ndarray  # of the iterates
-    n_gradients: np.ndarray
-    n_values: np.ndarray
-    n_thresholds: np.ndarray
-    step: float
-    best: float
-    accuracy: float  # on the test rows
-    nonzeros: int
-    seconds: float
-    lower_bound: float  # proved, where it was asked for; else NaN
 
 
 @lru_cache(maxsize=1)

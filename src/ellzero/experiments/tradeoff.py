@@ -9,15 +9,16 @@ reaches, the optimum. For every k̄: the point (4κ²k̄, R(w̄_k̄)), or with �
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .. import datasets, risks, sets, theory
-from ..displays.plot import styles
-from ..solver.loop import minimize
-from ._figures import GREY, new_figure, tidy
+from ..displays.base import new_figure, tidy
+from ..displays.plot import GREY, styles
+from ..minimize import minimize
 from ._report import Chapter, Claim, Part, Table, against
 from ._work import Plan
 
@@ -119,10 +120,10 @@ def finish(results: dict[Any, Any]) -> Chapter:
                 )
             },
             tables=[table(curves)],
-            claims=judge_balls(balls),
+            claims=list(judge_balls(balls)),
         ),
     ]
-    return Chapter("tradeoff", "Trade-off", parts, summary=summary(curves))
+    return Chapter("tradeoff", "Trade-off", parts, summary=list(summary(curves)))
 
 
 def judge_free(free: Curves) -> list[Claim]:
@@ -130,42 +131,35 @@ def judge_free(free: Curves) -> list[Claim]:
     return [_bound_claim(free), _tighter_claim(free), _auto_claim([free])]
 
 
-def judge_balls(balls: list[Curves]) -> list[Claim]:
+def judge_balls(balls: list[Curves]) -> Iterator[Claim]:
     """What can fail with Γ."""
-    claims = [_bound_claim(curve) for curve in balls]
+    yield from [_bound_claim(curve) for curve in balls]
     crossing, where = min(((first_crossing(curve.optimum), curve.label) for curve in balls), key=lambda pair: pair[0].k)
-    claims.append(
-        Claim(
-            "the paper",
-            f"the trade-off curves do not cross (k ≤ {D})",
-            f"the first crossing is at k = {crossing.k:.0f}: the curves of k̄ = {crossing.first} and {crossing.second}, "
-            f"{where}, both at {crossing.bound:.3f}",
-            crossing.k > D,
-            but="beyond d they do" if D < crossing.k < math.inf else "",
-        )
+    yield Claim(
+        "the paper",
+        f"the trade-off curves do not cross (k ≤ {D})",
+        f"the first crossing is at k = {crossing.k:.0f}: the curves of k̄ = {crossing.first} and {crossing.second}, "
+        f"{where}, both at {crossing.bound:.3f}",
+        crossing.k > D,
+        but="beyond d they do" if D < crossing.k < math.inf else "",
     )
-    claims += [_tighter_claim(curve) for curve in balls]  # a mean over all of them would hide one that differs
+    yield from [_tighter_claim(curve) for curve in balls]  # a mean over all of them would hide one that differs
     vacuous = [float(np.nanmin(curve.bounds("paper"))) for curve in balls]
-    claims.append(
-        Claim(
-            "ellzero",
-            f"for k ≤ {D} every constrained bound of the paper exceeds R(0), so that it says nothing",
-            f"the smallest bound is {min(vacuous):.3f}, R(0) = {balls[0].start:.3f}",
-            min(vacuous) > balls[0].start,
-        )
+    yield Claim(
+        "ellzero",
+        f"for k ≤ {D} every constrained bound of the paper exceeds R(0), so that it says nothing",
+        f"the smallest bound is {min(vacuous):.3f}, R(0) = {balls[0].start:.3f}",
+        min(vacuous) > balls[0].start,
     )
     sharper = [float(np.nanmin(curve.bounds("sharp"))) for curve in balls]
     gain = [float(np.nanmin(curve.bounds("sharp") / curve.bounds("paper"))) for curve in balls]
-    claims.append(
-        Claim(
-            "ellzero",
-            "the sharper form is never worse than the paper's",
-            f"down to {min(gain):.2f} times the paper's; its smallest bound is {min(sharper):.3f}",
-            all(np.all(_filled(c.bounds("sharp")) <= _filled(c.bounds("paper")) * (1 + 1e-12)) for c in balls),
-        )
+    yield Claim(
+        "ellzero",
+        "the sharper form is never worse than the paper's",
+        f"down to {min(gain):.2f} times the paper's; its smallest bound is {min(sharper):.3f}",
+        all(np.all(_filled(c.bounds("sharp")) <= _filled(c.bounds("paper")) * (1 + 1e-12)) for c in balls),
     )
-    claims.append(_auto_claim(balls))
-    return claims
+    yield _auto_claim(balls)
 
 
 def _filled(bounds: np.ndarray) -> np.ndarray:
@@ -255,22 +249,18 @@ def table(curves: list[Curves]) -> Table:
     return Table("tradeoff", "R for every 50th k; tables/tradeoff.csv has every k", columns, shown=shown)
 
 
-def summary(curves: list[Curves]) -> list[dict[str, str]]:
+def summary(curves: list[Curves]) -> Iterator[dict[str, str]]:
     """Rows for the table "paper against ours": the k at which the paper's method is farthest from the optimum."""
-    rows = []
     for curve in (curves[0], curves[3]):
         k = int(np.argmax(curve.reached - curve.optimum))
         best = curve.optimum[k]
         gaps = [f"{max(0.0, value / best - 1):.1%}" for value in (curve.reached[k], curve.auto[k])]
-        rows.append(
-            against(
-                f"diagonal example, {curve.label}, k = {k + 1}",
-                curve.method,
-                objective=(float(curve.reached[k]), float(curve.auto[k])),
-                certified_gap=(gaps[0], f"{gaps[1]} (the optimum is known)"),
-            )
+        yield against(
+            f"diagonal example, {curve.label}, k = {k + 1}",
+            curve.method,
+            objective=(float(curve.reached[k]), float(curve.auto[k])),
+            certified_gap=(gaps[0], f"{gaps[1]} (the optimum is known)"),
         )
-    return rows
 
 
 def draw_free(free: Curves) -> Any:

@@ -8,17 +8,14 @@ from typing import Any
 _WHERE = {
     "Backtest": "backtest",
     "IndexTracker": "tracker",
-    "InfeasibleMandate": "tracker",
+    "InfeasibleMandate": "mandate",
+    "Mandate": "mandate",
+    "Reason": "mandate",
     "backtest": "backtest",
     "prices_to_returns": "prices",
+    "rebalancing_days": "backtest",
 }
-__all__ = [
-    "Backtest",
-    "IndexTracker",
-    "InfeasibleMandate",
-    "backtest",
-    "prices_to_returns",
-]
+__all__ = list(_WHERE)
 
 
 def __getattr__(name: str) -> Any:

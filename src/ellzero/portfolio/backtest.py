@@ -15,7 +15,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from .._core.interruption import whole_call
 from .._core.validation import check_count, check_nonnegative, check_number
 from .mandate import percent
-from .prices import Data, _day, need_pandas, read_returns
+from .market import Returns, need_pandas, read_returns, told_day
 
 _PERIODS = {"week": "W", "month": "M", "quarter": "Q", "year": "Y"}
 
@@ -80,7 +80,7 @@ def backtest(
     if data.framed and not data.days.is_monotonic_increasing:
         raise ValueError("the days of X must come oldest first; use X.sort_index()")
     cost = check_number(check_nonnegative(cost, "cost"), "cost", low=0.0, high=1.0)
-    ends = _rebalancing_days(data, check_count(window, "window", low=2), every)
+    ends = rebalancing_days(data, check_count(window, "window", low=2), every)
     takes_groups = "groups" in inspect.signature(estimator.fit).parameters
     options = {"groups": groups} if takes_groups and groups is not None else {}
     frame = X if data.framed else np.asarray(X, dtype=float)
@@ -181,7 +181,7 @@ class Backtest:
         days, year = self.returns.index, f"annualised with {self.periods_per_year:g} days"
         lines = {
             "asked": self.asked,
-            "days": f"{len(days)}, {_day(days[0])} to {_day(days[-1])}, after {len(self.weights)} fits",
+            "days": f"{len(days)}, {told_day(days[0])} to {told_day(days[-1])}, after {len(self.weights)} fits",
             "names": f"{(self.weights != 0).sum(axis=1).mean():.1f} held on average",
             "tracking error": f"{percent(self.tracking_error)} ({year})",
             "difference": f"{self.tracking_difference:+.2%} a year against the index",
@@ -201,7 +201,7 @@ def _fitted(estimator: Any, X: Any, y: Any, options: dict[str, Any]) -> Any:
         return estimator.fit(X, y, **options)
 
 
-def _rebalancing_days(data: Data, window: int, every: int | str) -> list[int]:
+def rebalancing_days(data: Returns, window: int, every: int | str) -> list[int]:
     """The rows at whose close the portfolio is traded; a return must follow the last."""
     last = len(data.returns) - 2
     if window > last + 1:
@@ -255,4 +255,4 @@ def _walk(
     return np.arange(ends[0] + 1, len(returns)), np.concatenate(parts), turnover
 
 
-__all__ = ["Backtest", "backtest"]
+__all__ = ["Backtest", "backtest", "rebalancing_days"]

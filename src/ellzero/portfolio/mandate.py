@@ -12,13 +12,63 @@ import numpy as np
 
 from .._core.validation import check_k, check_nonnegative
 from ..sets import Portfolio
-from ..sets._positions import Positions
 from ..sets.portfolio import read_budget
-from .prices import _some, by_asset, labels_of
+from ..sets.positions import Positions
+from .market import by_asset, labels_of, some
+
+#: how the parameters of an `IndexTracker` are called in the reasons, unless somebody calls them otherwise
+_NAMES = {name: name for name in ("k", "max_sector_weight", "min_weights", "max_weights")} | {
+    "held": "keep and min_weights"
+}
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why a request cannot be met.
+
+    Attributes
+    ----------
+    code : {"bounds", "held", "cap", "too much", "too little", "not found"}
+        Which condition fails: bounds of an asset cross, more names must be held than k, what must be held in a sector
+        is more than its cap, the budget is less or more than k names can hold, or the search found no such names.
+    words : str
+        A sentence with places for the details, and for the names of parameters.
+    details : dict
+        Its numbers and names; all floats are shares of the portfolio.
+    """
+
+    code: str
+    words: str
+    details: dict[str, Any]
+
+    def told(self, names: Mapping[str, str]) -> str:
+        """The sentence."""
+        shown = {name: percent(value) if isinstance(value, float) else value for name, value in self.details.items()}
+        return self.words.format(**{**_NAMES, **names}, **shown)
 
 
 class InfeasibleMandate(ValueError):
-    """No portfolio meets everything that was asked."""
+    """No portfolio meets everything that was asked.
+
+    Attributes
+    ----------
+    reasons : tuple of Reason
+        All that can be told.
+    code, details : str, dict
+        Those of the first reason.
+    """
+
+    def __init__(self, *reasons: Reason) -> None:
+        super().__init__(*reasons)
+        self.reasons, self.code, self.details = reasons, reasons[0].code, reasons[0].details
+
+    def told(self, names: Mapping[str, str]) -> str:
+        """The message, with other names for k, max_sector_weight, min_weights, max_weights and what must be held."""
+        lead = "" if self.code == "not found" else "no portfolio meets all that is asked: "
+        return lead + "; ".join(reason.told(names) for reason in self.reasons)
+
+    def __str__(self) -> str:
+        return self.told({})
 
 
 @dataclass(frozen=True)
@@ -77,79 +127,85 @@ class Mandate:
             problems += self._too_much()
         problems = problems or self._too_little()
         if problems:
-            raise InfeasibleMandate("no portfolio meets all that is asked: " + "; ".join(problems))
+            raise InfeasibleMandate(*problems)
 
-    def _bounds(self) -> list[str]:
-        crossed = np.flatnonzero(self.lower > self.upper)
+    def _bounds(self) -> list[Reason]:
+        words = "{name} must be at least {least} and at most {most} ({min_weights} and {max_weights})"
         return [
-            f"{self.names[i]} must be at least {percent(self.lower[i])} and at most {percent(self.upper[i])} "
-            "(min_weights and max_weights)"
-            for i in crossed[:3]
+            Reason("bounds", words, {"name": self.names[i], "least": self.lower[i], "most": self.upper[i]})
+            for i in np.flatnonzero(self.lower > self.upper)[:3]
         ]
 
-    def _too_many(self) -> list[str]:
+    def _too_many(self) -> list[Reason]:
         if self.keep.size <= self.k:
             return []
+        words = "{names} names must be held ({held}), but k={allowed}; raise {k} to {names}"
         if self.keep.size == self.names.size > self.chosen:
-            return [
-                f"min_weights makes all {self.names.size} assets held, but k={self.k}; min_weights is for every asset: "
+            words = (
+                "{min_weights} makes all {names} assets held, but k={allowed}; {min_weights} is for every asset: "
                 "use 0, or name the assets it is for"
-            ]
+            )
+        return [Reason("held", words, {"names": self.keep.size, "allowed": self.k})]
+
+    def _over_caps(self) -> list[Reason]:
+        """What must be held in a sector is more than its cap allows."""
+        must = np.maximum(np.maximum(self.lower, -self.upper), 0.0)
+        words = "the names that must be held in {sector} need {needed}, but its cap is {cap}"
+        needed = {g: float(must[self.members(g)].sum()) for g in self.caps}
         return [
-            f"{self.keep.size} names must be held (keep and min_weights), but k={self.k}; raise k to {self.keep.size}"
+            Reason("cap", words, {"sector": g, "needed": needed[g], "cap": cap})
+            for g, cap in self.caps.items()
+            if needed[g] > cap * (1 + 1e-12)
         ]
 
-    def _over_caps(self) -> list[str]:
-        """What must be held in a sector is more than its cap allows."""
-        must, problems = np.maximum(np.maximum(self.lower, -self.upper), 0.0), []
-        for g, cap in self.caps.items():
-            held = float(must[self._in(g)].sum())
-            if held > cap * (1 + 1e-12):
-                problems.append(
-                    f"the names that must be held in {g} need {percent(held)}, but its cap is {percent(cap)}"
-                )
-        return problems
-
-    def _too_much(self) -> list[str]:
+    def _too_much(self) -> list[Reason]:
         """k names within bounds and caps cannot hold as little as the budget asks for."""
         least = -self._reach(self.k, self._part.mirrored())
         if least <= self.most + self._part.room():
             return []
-        budget = f"but the budget is {self._budget(self.most)}"
         if (self.lower >= 0).all():
-            return [f"the names that must be held need {percent(least)}, {budget}"]
+            return [self._missed("the names that must be held need {reach}", least)]
+        ways = ["allow larger short positions in {min_weights}"]
         needed = self._needed(self._part.mirrored())
-        ways = [*([f"raise k to at least {needed}"] if needed else []), "allow larger short positions in min_weights"]
-        return [f"{self.k} names{self._given()} hold at least {percent(least)}, {budget}; {_ways(ways)}"]
+        return [self._missed("{names} names{given} hold at least {reach}", least, ways, needed=needed)]
 
-    def _too_little(self) -> list[str]:
+    def _too_little(self) -> list[Reason]:
         """k names within bounds and caps cannot hold what the budget asks for."""
         asked, enough = self.least, self.least - self._part.room()
-        most = self._reach(self.k, self._part)
+        most, caps, sectors = self._reach(self.k, self._part), set(self.caps.values()), len(self.groups)
         if most >= enough:
             return []
-        budget = f"but the budget is {self._budget(asked)}"
         uncapped = replace(self._part, group=np.full(self.names.size, -1))
-        alone = self._reach(self.k, uncapped)
-        if alone < enough:
+        if (alone := self._reach(self.k, uncapped)) < enough:
             top = np.unique(self.upper)
-            capped = f"capped at {percent(top[-1])}" if top.size == 1 else "with the largest max_weights"
-            ways = [f"raise k to at least {needed}"] if (needed := self._needed(uncapped)) else []
-            if self.k and top.size == 1:
-                ways.append(f"max_weights to at least {percent(asked / self.k)}")
-            return [f"{self.k} names{self._given()} {capped} can hold {percent(alone)}, {budget}; {_ways(ways)}"]
-        everything = self._reach(self.names.size, self._part)
-        if everything < enough:
-            caps = set(self.caps.values())
-            capped = f"capped at {percent(caps.pop())}" if len(caps) == 1 else "with these caps"
-            same = len(self.caps) == len(self.groups)
-            ways = [f"raise max_sector_weight to at least {percent(asked / len(self.groups))}"] if same else []
-            return [f"{len(self.groups)} sectors {capped} can hold {percent(everything)}, {budget}; {_ways(ways)}"]
-        ways = [f"raise k to at least {needed}"] if (needed := self._needed(self._part)) else []
-        return [
-            f"{self.k} names{self._given()} under the caps of their sectors can hold {percent(most)}, {budget}; "
-            f"{_ways([*ways, 'raise max_sector_weight'])}"
-        ]
+            capped = "capped at {cap}" if top.size == 1 else "with the largest {max_weights}"
+            words = f"{{names}} names{{given}} {capped} can hold {{reach}}"
+            ways = ["{max_weights} to at least {least}"] if self.k and top.size == 1 else []
+            numbers = {"cap": top[-1], "least": asked / max(self.k, 1)}
+            return [self._missed(words, alone, ways, needed=self._needed(uncapped), **numbers)]
+        if (everything := self._reach(self.names.size, self._part)) < enough:
+            capped = "capped at {cap}" if len(caps) == 1 else "with these caps"
+            words = f"{{sectors}} sectors {capped} can hold {{reach}}"
+            ways = ["raise {max_sector_weight} to at least {least}"] if len(self.caps) == sectors else []
+            return [self._missed(words, everything, ways, sectors=sectors, cap=max(caps), least=asked / sectors)]
+        words, ways = (
+            "{names} names{given} under the caps of their sectors can hold {reach}",
+            ["raise {max_sector_weight}"],
+        )
+        return [self._missed(words, most, ways, needed=self._needed(self._part))]
+
+    def _missed(self, words: str, reach: float, ways: list[str] | None = None, **numbers: Any) -> Reason:
+        """The budget is out of reach: what can be had instead, and which ways there are out of it."""
+        code, side, budget = "too much", "at most ", self.most
+        if reach < self.least:
+            code, side, budget = "too little", "at least ", self.least
+        words += ", but the budget is {side}{budget}"
+        if ways is not None:
+            ways = [*(["raise {k} to at least {needed}"] if numbers.get("needed") else []), *ways]
+            words += "; " + (", or ".join(ways) if ways else "loosen the bounds, or lower the budget")
+        given = f", {self.keep.size} of them given," if self.keep.size else ""
+        numbers |= {"names": self.k, "given": given, "side": "" if self.least == self.most else side}
+        return Reason(code, words, {**numbers, "reach": float(reach), "budget": budget})
 
     @cached_property
     def _part(self) -> Positions:
@@ -166,26 +222,15 @@ class Mandate:
         chosen[self.keep] = True
         return part.most_with(chosen, max(k - self.keep.size, 0))
 
-    def _given(self) -> str:
-        return f", {self.keep.size} of them given," if self.keep.size else ""
-
-    def _in(self, group: Any) -> np.ndarray:
+    def members(self, group: Any) -> np.ndarray:
+        """Whether each asset is in the group."""
         assert self.labels is not None
         return np.array([label == group for label in self.labels])
-
-    def _budget(self, bound: float) -> str:
-        if self.least == self.most:
-            return percent(bound)
-        return f"{'at least' if bound == self.least else 'at most'} {percent(bound)}"
 
 
 def percent(share: float) -> str:
     """0.075 as 7.5%."""
     return f"{100 * share:.4g}%"
-
-
-def _ways(ways: list[str]) -> str:
-    return ", or ".join(ways) if ways else "loosen the bounds, or lower the budget"
 
 
 def _indices(keep: Any, names: np.ndarray) -> np.ndarray:
@@ -198,7 +243,7 @@ def _indices(keep: Any, names: np.ndarray) -> np.ndarray:
     place = {name: i for i, name in enumerate(names.tolist())}
     lost = [name for name in listed if name not in place]
     if lost:
-        raise ValueError(f"keep names {_some(lost)}, which returns does not have; it has {_some(names)}")
+        raise ValueError(f"keep names {some(lost)}, which returns does not have; it has {some(names)}")
     return np.unique([place[name] for name in listed]).astype(np.intp)
 
 
@@ -218,6 +263,6 @@ def _caps(caps: Any, labels: np.ndarray | None) -> dict[Any, float]:
     for name in caps:
         if name not in known:
             raise ValueError(
-                f"max_sector_weight names the sector {name!r}, which groups does not have: {_some(known, 12)}"
+                f"max_sector_weight names the sector {name!r}, which groups does not have: {some(known, 12)}"
             )
     return {name: check_nonnegative(cap, f"max_sector_weight[{name!r}]") for name, cap in caps.items()}

@@ -11,16 +11,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._core.interruption import whole_call
 from .._core.validation import check_count, check_nonnegative, check_positive
-from ..risks import Huber, LeastSquares
-from ..risks.linear import LinearModel
+from ..estimators.certified import certify_fitted
+from ..minimize import minimize
+from ..risks import Huber, LeastSquares, LinearModel
+from ..risks.robust import huber_delta
 from ..sets import EmptySlice
-from ..solver.loop import minimize
 from ..solver.methods import preset
-from .mandate import InfeasibleMandate, Mandate, percent
-from .prices import Data, need_pandas, read_returns
+from .mandate import InfeasibleMandate, Mandate, Reason
+from .market import Returns, need_pandas, read_returns
 
 _ERRORS = '"squared", "variance", "huber" or ("huber", delta)'
-_HUBER_TUNING = 1.35
 
 
 class IndexTracker(BaseEstimator):  # type: ignore[misc]
@@ -34,12 +34,14 @@ class IndexTracker(BaseEstimator):  # type: ignore[misc]
     k : int, optional
         Names at the most; None for no limit.
     max_sector_weight : float or mapping from sector to float, optional
-        Cap on Σ|w_i| in each sector, of the groups given to `fit`; sectors that a mapping leaves out are free.
+        Cap on Σ|w_i| in each sector; sectors that a mapping leaves out are free.
     budget : float, pair of floats or None, default 1.0
         Σ w: exactly this, or between two numbers ((0, 1) and (0.95, 1) leave room for cash), or anything.
     min_weights, max_weights : float, mapping, Series, array or None, default 0.0 and 1.0
         Bounds of each weight; assets that a mapping leaves out have the default, None means no bound. A negative
         min_weights allows short positions, a positive one for some assets makes them held.
+    groups : mapping or Series from asset to sector, or a label for each asset, optional
+        Those of `fit` where that is given some: here they go along with copies, into searches for parameters.
     keep : list of assets, optional
         Assets that always have a place among the k, whatever their weight; a least weight comes from min_weights.
     error : {"squared", "variance", "huber"} or ("huber", delta), default "squared"
@@ -69,6 +71,8 @@ class IndexTracker(BaseEstimator):  # type: ignore[misc]
         In sample, annualised: see `tracking_error`.
     delta_ : float or None
         Where Huber's loss becomes linear, given or found; None for other errors.
+    mandate_ : Mandate
+        What was asked, as numbers: the k, the budget, bounds, sectors, caps and what is kept.
     n_features_in_, feature_names_in_ : number and names of the assets
 
     Examples
@@ -95,6 +99,7 @@ class IndexTracker(BaseEstimator):  # type: ignore[misc]
         budget: Any = 1.0,
         min_weights: Any = 0.0,
         max_weights: Any = 1.0,
+        groups: Any = None,
         keep: Any = None,
         error: Any = "squared",
         ridge: float = 0.0,
@@ -107,6 +112,7 @@ class IndexTracker(BaseEstimator):  # type: ignore[misc]
         self.budget = budget
         self.min_weights = min_weights
         self.max_weights = max_weights
+        self.groups = groups
         self.keep = keep
         self.error = error
         self.ridge = ridge
@@ -126,6 +132,7 @@ class IndexTracker(BaseEstimator):  # type: ignore[misc]
         y : Series or array of shape (n_days,)
             Returns of the index, on the same days.
         groups : mapping or Series from asset to sector, or a label for each asset, optional
+            Instead of those of the constructor.
 
         Returns
         -------
@@ -133,14 +140,13 @@ class IndexTracker(BaseEstimator):  # type: ignore[misc]
         """
         data = read_returns(X, self._index(y))
         check_positive(self.periods_per_year, "periods_per_year")
-        mandate = Mandate.read(self, data.names, groups)
-        risk, start = self._risk(data), None
-        if isinstance(risk, tuple):  # Huber's loss is not known before the squared answer is
-            start = self._solve(risk[0], mandate, None)
-            risk = risk[1](start.x)
-        self.result_ = self._solve(risk, mandate, None if start is None else start.x)
-        self._mandate = mandate
-        self.delta_ = getattr(risk, "delta", None)
+        mandate = Mandate.read(self, data.names, self.groups if groups is None else groups)
+        (word, delta), start = self._error(), None
+        if word == "huber" and delta is None:  # it is not known before the squared answer is
+            start = self._solve(self._risk(data, "squared"), mandate, None).x
+            delta = huber_delta(data.returns @ start - data.index)
+        self.result_ = self._solve(self._risk(data, word, delta), mandate, start)
+        self.mandate_, self.delta_ = mandate, delta
         self.n_features_in_ = data.names.size
         self.__dict__.pop("feature_names_in_", None)
         self.__dict__.pop("certificate_", None)
@@ -164,24 +170,18 @@ class IndexTracker(BaseEstimator):  # type: ignore[misc]
             )
         return y
 
-    def _risk(self, data: Data) -> Any:
-        """The risk; or that of the squared answer, and what makes the risk from it."""
+    def _error(self) -> tuple[str, float | None]:
+        """What is minimised, and where it becomes linear if that is given."""
         word, delta = self.error if isinstance(self.error, tuple) and len(self.error) == 2 else (self.error, None)
         if word not in ("squared", "variance", "huber") or (delta is not None and word != "huber"):
             raise ValueError(f"error must be {_ERRORS}, got {self.error!r}")
+        return word, delta
+
+    def _risk(self, data: Returns, word: str, delta: float | None = None) -> LinearModel:
         ridge = check_nonnegative(self.ridge, "ridge")
-        squared = LeastSquares(data.returns, data.index, ridge, fit_intercept=word == "variance")
-        if word != "huber":
-            return squared
         if delta is not None:
             return Huber(data.returns, data.index, ridge, delta=delta)
-
-        def huber(x: np.ndarray) -> LinearModel:
-            active = data.returns @ x - data.index
-            spread = 1.4826 * float(np.median(np.abs(active - np.median(active)))) or float(active.std()) or 1.0
-            return Huber(data.returns, data.index, ridge, delta=_HUBER_TUNING * spread)
-
-        return squared, huber
+        return LeastSquares(data.returns, data.index, ridge, fit_intercept=word == "variance")
 
     def _solve(self, risk: LinearModel, mandate: Mandate, start: Any) -> Any:
         n_starts = check_count(self.n_starts, "n_starts")
@@ -193,10 +193,11 @@ class IndexTracker(BaseEstimator):  # type: ignore[misc]
                     max_iter=200,
                 )  # fmt: skip
         except EmptySlice as error:
-            raise InfeasibleMandate(
-                f"no {mandate.k} names were found whose bounds and caps allow the budget; raise k, or loosen "
-                "min_weights, max_weights or max_sector_weight"
-            ) from error
+            words = (
+                "no {names} names were found whose bounds and caps allow the budget; raise {k}, or loosen "
+                "{min_weights}, {max_weights} or {max_sector_weight}"
+            )
+            raise InfeasibleMandate(Reason("not found", words, {"names": mandate.k})) from error
 
     def _seed(self) -> Any:
         state = self.random_state
@@ -205,10 +206,10 @@ class IndexTracker(BaseEstimator):  # type: ignore[misc]
     # ---- what came out
 
     def _by_sector(self, values: np.ndarray) -> Any:
-        labels = self._mandate.labels
-        if labels is None:
+        mandate = self.mandate_
+        if mandate.labels is None:
             return None
-        sums = {g: float(values[self._mandate._in(g)].sum()) for g in self._mandate.groups}
+        sums = {g: float(values[mandate.members(g)].sum()) for g in mandate.groups}
         return need_pandas().Series(sums, name="weight") if self._framed else sums
 
     def predict(self, X: Any) -> Any:
@@ -259,7 +260,7 @@ class IndexTracker(BaseEstimator):  # type: ignore[misc]
     def holdings(self) -> Any:
         """The names that are held, largest first: a DataFrame with their weight and sector."""
         check_is_fitted(self, "result_")
-        support, mandate = self.result_.support, self._mandate
+        support, mandate = self.result_.support, self.mandate_
         columns: dict[str, Any] = {"weight": np.asarray(self.result_.x)[support]}
         if mandate.labels is not None:
             columns["sector"] = mandate.labels[support]
@@ -274,7 +275,7 @@ class IndexTracker(BaseEstimator):  # type: ignore[misc]
         X, y : returns and index returns of days that the fit did not see, optional
         """
         check_is_fitted(self, "result_")
-        x, mandate, year = np.asarray(self.result_.x), self._mandate, self.periods_per_year
+        x, mandate, year = np.asarray(self.result_.x), self.mandate_, self.periods_per_year
         facts: dict[str, Any] = {
             "names": int(self.result_.support.size),
             "names allowed": mandate.k,
@@ -320,27 +321,17 @@ class IndexTracker(BaseEstimator):  # type: ignore[misc]
         Certificate
             Also in ``certificate_`` and ``result_.certificate``.
         """
-        import ellzero
-
         check_is_fitted(self, "result_")
         data = read_returns(X, self._index(y))
         if data.names.size != self.n_features_in_:
             raise ValueError(
                 f"X must be the returns of the fit, with {self.n_features_in_} assets, got {data.names.size}"
             )
-        risk = self._risk(data)
-        if isinstance(risk, tuple):
-            if self.delta_ is None:
-                raise ValueError(f"error={self.error!r} was set after the fit; fit again before certify")
-            risk = Huber(data.returns, data.index, self.ridge, delta=self.delta_)
-        value, fun = risk.value(self.result_.x), self.result_.fun
-        if not abs(value - fun) <= 1e-6 * (abs(value) + abs(fun)):
-            raise ValueError(
-                f"X, y must be those of the fit: there the objective was {fun:.6g}, here it is {value:.6g}"
-            )
-        self.certificate_ = ellzero.certify(risk, self.result_, time_limit=time_limit, target_gap=target_gap)
-        self.result_.certificate = self.certificate_
-        return self.certificate_
+        word, delta = self._error()
+        if word == "huber" and (self.delta_ is None or delta not in (None, self.delta_)):
+            raise ValueError(f"error={self.error!r} was set after the fit; fit again before certify")
+        risk = self._risk(data, word, self.delta_ if word == "huber" else None)
+        return certify_fitted(self, risk, "X, y", time_limit=time_limit, target_gap=target_gap)
 
     def backtest(self, X: Any, y: Any, groups: Any = None, **options: Any) -> Any:
         """Walk forward through the days with this tracker: see `ellzero.portfolio.backtest`."""
@@ -355,4 +346,4 @@ class IndexTracker(BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-__all__ = ["IndexTracker", "InfeasibleMandate", "percent"]
+__all__ = ["IndexTracker"]

@@ -5,11 +5,11 @@ blocks make the report of a result (`write_report`), the page of ``ellzero repro
 notebooks show of an object.
 """
 
-from .blocks import Html, claim, code, columns, facts, paragraph, table
+from .._core.blocks import Html, claim, code, columns, facts, fragment, paragraph, table
 from .document import write_report
 from .figures import figure
 from .fingerprint import fingerprint
-from .page import Page, fragment
+from .page import Page
 
 __all__ = [
     "Html",

@@ -8,12 +8,13 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .blocks import Html, inline
+from .._core.blocks import Html, inline
+from ..displays.base import new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -65,6 +66,17 @@ def figure(picture: Figure | Axes | str, caption: str = "", *, alt: str = "") ->
         f'<figure class="plot"><div class="canvas" tabindex="0" role="img" aria-label="{words}" '
         f'title="{hint}">{svg}{values}</div><output class="unseen" aria-live="polite"></output>{below}</figure>'
     )
+
+
+def picture(
+    draw: Callable[..., Any], height: float, caption: str, alt: str, *, legend: bool = True, **options: Any
+) -> Html:
+    """What `draw(ax, **options)` draws, as wide as the page."""
+    _, ax = new_figure(8.0, height)
+    draw(ax, **options)
+    if not legend and ax.get_legend() is not None:
+        ax.get_legend().remove()
+    return figure(ax, caption, alt=alt)
 
 
 def _svg(drawn: Figure) -> str:

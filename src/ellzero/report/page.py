@@ -9,7 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from .blocks import Html, inline
+from .._core.blocks import Html, fragment, inline
 
 # nothing is ever loaded: neither scripts, styles, fonts nor pictures from elsewhere
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
@@ -74,19 +74,6 @@ class Page:
 
     def _repr_html_(self) -> str:
         return fragment(f"<h2>{inline(self.title)}</h2>", *(f"<h3>{inline(h)}</h3>{b}" for h, b in self._sections))
-
-
-def fragment(*blocks: str) -> str:
-    """Blocks for a notebook: with their style, without the script (tables do not sort there).
-
-    Examples
-    --------
-    >>> from ellzero import report
-    >>> report.fragment(report.facts({"k": 3})).startswith('<div class="ellzero">')
-    True
-    """
-    body = re.sub(r"</?button\b[^>]*>", "", "".join(blocks))
-    return f'<div class="ellzero"><style>{_asset("fragment.css")}</style>{body}</div>'
 
 
 def _asset(name: str) -> str:

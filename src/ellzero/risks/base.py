@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -12,7 +14,7 @@ import numpy as np
 
 from .._core.arrays import Array, index_like, like, namespace, scatter, to_host
 from .._core.directions import Directions
-from .._core.validation import as_numbers, check_indices, check_vector
+from .._core.validation import NotFinite, as_numbers, check_indices, check_vector
 from .accuracy import Measured, QuadraticForm
 from .curvature import Curvature, SelectedCurvature
 from .point import Constant as Constant
@@ -20,6 +22,31 @@ from .point import Point as Point
 from .point import no_longer_exact as no_longer_exact
 
 T = TypeVar("T")
+
+
+class Session:
+    """The evaluations of one run, where they need no supervision."""
+
+    #: what went wrong and was dealt with
+    failures: Sequence[Any] = ()
+    #: no query goes out after this reading of `time.perf_counter`
+    deadline: float = math.inf
+    #: whether queries settle the answer, after the last iteration
+    ending: bool = False
+
+    def facts(self) -> dict[str, Any]:
+        """What a resumed run needs, for JSON."""
+        return {}
+
+    def restore(self, facts: dict[str, Any]) -> None:
+        """Go on where a checkpoint was written."""
+
+    def retire(self) -> None:
+        """Book what earlier sittings have asked and this one has no use for, because it goes another way."""
+
+    def evaluate(self, points: Sequence[np.ndarray] | np.ndarray, essential: bool) -> np.ndarray:
+        """R at each of the points."""
+        raise NotImplementedError("values that need no supervision are those of points: risk.at(w).value")
 
 
 class Risk(ABC):
@@ -53,6 +80,8 @@ class Risk(ABC):
     calls_per_value: int = 1
     #: whether the noise in R(w) is another in every iteration, so that values of two iterations do not compare
     noise_changes: bool = False
+    #: (m, r): the m best iterates are evaluated r times more at the end
+    recheck: tuple[int, int] = (0, 0)
 
     @abstractmethod
     def _forward(self, w: Array, support: Array | None) -> Any: ...
@@ -73,6 +102,17 @@ class Risk(ABC):
         """R(w + μu_i) for each of the directions u_i."""
         points = directions.points(to_host(point.w), mu)
         return np.array([self.at(like(w, point.w)).value for w in points])
+
+    def failure(self, message: str) -> Exception:
+        """The error for values that are none."""
+        return NotFinite(message)
+
+    def session(self, counts: Any, journal: Any = None) -> AbstractContextManager[Session]:
+        """What supervises the evaluations of one run."""
+        return nullcontext(Session())
+
+    def forget(self) -> None:  # noqa: B027 - most have nothing to forget
+        """Let go of what a run has gathered."""
 
     def at(self, w: Array, support: Array | None = None) -> Point:
         """The risk at w; see `Point`."""
@@ -163,9 +203,6 @@ class Risk(ABC):
         The intercept is that of the risk that w was fitted to.
         """
         return self.value(w), math.nan
-
-    def forget(self) -> None:  # noqa: B027 - most have gathered nothing
-        """Let go of what a run has gathered."""
 
     def is_settled(self, w: np.ndarray, value: float) -> bool:
         """Whether a value of R(w) in the working precision is known to be good to twelve digits."""

@@ -12,7 +12,9 @@ import numpy as np
 
 from .._core.arrays import Array, to_host
 from .._core.directions import Directions
+from .._core.stopping import Status, Stop
 from .._core.validation import check_count, check_number, check_positive
+from . import base
 from .base import Point, Risk
 from .counts import Counts
 from .differences import Differences
@@ -33,6 +35,12 @@ POLICIES = ("raise", "penalise", "retry", "drop")
 
 class BlackBoxError(RuntimeError):
     """The function failed, and its policy does not allow to go on."""
+
+
+class NoValue(Stop, BlackBoxError):
+    """The function failed where the method could not do without its value, and its policy is not to raise."""
+
+    status = Status.FAILED
 
 
 class BlackBox(Risk):
@@ -136,6 +144,10 @@ class BlackBox(Risk):
         with self.session(Counts()) as session:
             return session.evaluate(points, essential)
 
+    def failure(self, message: str) -> BlackBoxError:
+        """The error for a value that could not be had: by the policy "raise" for the user, else for the run."""
+        return BlackBoxError(message) if self.on_failure == "raise" else NoValue(message)
+
     def _forward(self, w: Array, support: Array | None) -> None:
         return None
 
@@ -179,7 +191,7 @@ def _check_recheck(recheck: Any) -> tuple[int, int]:
 
 
 class Journal(Protocol):
-    """A memory of queries that outlives the process: `ellzero.solver.checkpoint.Journal`."""
+    """A memory of queries that outlives the process: `ellzero.solver.journal.Journal`."""
 
     n_unused: int
 
@@ -190,7 +202,7 @@ class Journal(Protocol):
     def done(self, task: Task, outcome: Outcome) -> None: ...
 
 
-class Session:
+class Session(base.Session):
     """The evaluations of one run."""
 
     def __init__(self, risk: BlackBox, counts: Counts, journal: Journal | None) -> None:
@@ -198,15 +210,17 @@ class Session:
         self.failures: list[Failure] = []
         self.asked = 0  # queries so far; their numbers tie the journal to the run
         self.worst = -math.inf
-        self.deadline = math.inf  # no query goes out after it
-        self.ending = False  # whether queries settle the answer, after the last iteration
         self._pool: Pool | None = None
         self._begun = 0
 
-    def restore(self, facts: dict[str, Any], failures: list[dict[str, Any]]) -> None:
+    def facts(self) -> dict[str, Any]:
+        """What a resumed run needs, for JSON."""
+        return {"asked": self.asked, "worst": self.worst, "failures": [vars(failure) for failure in self.failures]}
+
+    def restore(self, facts: dict[str, Any]) -> None:
         """Go on where a checkpoint was written."""
-        self.asked, self.worst = facts["asked"], facts["worst"]
-        self.failures = [Failure(**failure) for failure in failures]
+        self.asked, self.worst = int(facts["asked"]), float(facts["worst"])
+        self.failures = [Failure(**failure) for failure in facts["failures"]]
 
     def close(self) -> None:
         """End worker processes."""
@@ -347,7 +361,7 @@ class Session:
         )
 
     def _give_up(self, outcome: Outcome, task: Task) -> None:
-        raise BlackBoxError(
+        raise self.risk.failure(
             f"evaluation {task.number} (iteration {self.counts.iteration}) failed {task.attempt + 1} times: "
             f"{outcome.message or outcome.kind}. "
             + (

@@ -8,7 +8,7 @@ import numpy as np
 
 from .._core.arrays import Array, like
 from .._core.validation import check_indices
-from .base import Point, Risk
+from .base import Constant, Point, Risk
 from .curvature import Curvature, DampedCurvature
 
 
@@ -49,6 +49,16 @@ class Damped(Risk):
 
     def _gradient_of_rows(self, w: Array, rows: np.ndarray) -> Array:
         return self.risk._gradient_of_rows(w, rows) + 2 * self._damping * w
+
+    @property
+    def smoothness(self) -> Constant:
+        """That of R, plus twice the largest damping."""
+        return Constant(self.risk.smoothness.value + 2 * float(self.damping.max()), "bound")
+
+    @property
+    def strong_convexity(self) -> Constant:
+        """That of R, plus twice the smallest damping."""
+        return Constant(self.risk.strong_convexity.value + 2 * float(self.damping.min()), "bound")
 
     def curvature(self, point: Point) -> DampedCurvature | None:
         """That of R, with the damping on its diagonal."""

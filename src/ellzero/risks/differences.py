@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,6 +44,15 @@ class Differences:
     def _blocks(self, t: int, q: int) -> Iterator[Directions]:
         return blocks(self.entropy, t, q, self.risk.n_features, self.s2)
 
+    def _combined(self, parts: Iterable[tuple[Directions, np.ndarray]]) -> np.ndarray | None:
+        """(d/q) Σ_i slope_i u_i over the finite slopes (a failed evaluation that was dropped is NaN); None without."""
+        total, used = np.zeros(self.risk.n_features), 0
+        for directions, slopes in parts:
+            worth = np.isfinite(slopes)
+            used += int(worth.sum())
+            total += directions.combine(np.where(worth, slopes, 0.0))
+        return total * (self.risk.n_features / used) if used else None
+
     def queries(self, w: Any, t: int) -> np.ndarray:
         """The points of iteration t as rows: w itself, then w + μu_i (central: all w + μu_i, then all w - μu_i)."""
         w = to_host(self.risk.as_vector(w)).astype(float)
@@ -68,13 +77,8 @@ class Differences:
             if not math.isfinite(values[0]):
                 raise ValueError(f"the first value, R(w), must be finite, got {values[0]}; evaluate it again")
             slopes = (values[1:] - values[0]) / self.mu
-        worth, start = np.isfinite(slopes), 0
-        if not worth.any():
+        rest = iter(slopes)
+        gradient = self._combined((u, np.fromiter(rest, float, len(u))) for u in self._blocks(t, q))
+        if gradient is None:
             raise ValueError("values must hold at least one finite difference, got none")
-        total = np.zeros(self.risk.n_features)
-        for directions in self._blocks(t, q):
-            part = slice(start, start + len(directions))
-            total += directions.combine(np.where(worth[part], slopes[part], 0.0))
-            start += len(directions)
-        gradient: np.ndarray = total * (self.risk.n_features / int(worth.sum()))
         return gradient

@@ -15,13 +15,19 @@ from typing import Any
 
 import numpy as np
 
+from .._core.stopping import Status, Stop
 
-class BudgetSpent(Exception):
+
+class BudgetSpent(Stop):
     """No further function value may be asked for."""
 
+    status = Status.MAX_QUERIES
 
-class OutOfTime(Exception):
+
+class OutOfTime(Stop):
     """The time limit was reached between two evaluations."""
+
+    status = Status.TIME_LIMIT
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from ..design import as_design, in_double, take
 from .accuracy import EPS, Measured
 from .base import Point, Risk, changed
 from .curvature import Curvature
+from .damped import Damped
 from .intercept import ExplicitIntercept
 from .linear_accuracy import measure
 from .linear_curvature import LinearCurvature
@@ -239,6 +240,16 @@ class LinearModel(LinearTerms, Risk):
         """The same model on the columns of the support."""
         index = check_indices(support, self.n_features, "support")
         return changed(self, design=self.design.columns(index), n_features=index.size)
+
+    def rescaled(self, scales: Any) -> Risk:
+        """u ↦ R(scales∘u): the same model of other columns, but for a ridge, which is another for each of them."""
+        plain, scales = super().rescaled(scales), np.asarray(scales, dtype=float)
+        own = scales[: self.design.shape[1]]
+        design = self.design.scaled(own) if np.array_equal(scales, np.tile(own, self.n_outputs)) else None
+        if design is None:
+            return plain
+        columns = changed(self, design=design, ridge=0.0)
+        return columns if self.ridge == 0 else Damped(columns, 0.5 * self.ridge * scales**2)
 
     def measured(self, w: np.ndarray, support: np.ndarray, *, closely: bool = True) -> Measured | None:
         return measure(self, w, support, closely=closely)

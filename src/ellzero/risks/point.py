@@ -48,7 +48,9 @@ class Point:
         Where w may be nonzero; lets the forward product touch those columns alone. None if w is dense.
     """
 
-    __slots__ = ("_gradient", "_state", "_value", "booked", "risk", "support", "valued_at", "visits", "w")
+    __slots__ = (
+        "_gradient", "_state", "_value", "booked", "estimated", "refitted", "risk", "support", "valued_at", "w"
+    )  # fmt: skip
 
     def __init__(self, risk: Risk, w: Array, support: Array | None = None) -> None:
         self.risk = risk
@@ -58,7 +60,8 @@ class Point:
         self._value: float | None = None
         self.booked: str | None = None  # whose account the value is on: "monitor" or "method"
         self.valued_at = 0  # in which iteration the value was asked for
-        self.visits = 0  # how many gradients were estimated here
+        self.estimated = False  # whether a gradient was estimated here from function values
+        self.refitted = False  # whether the values are the best on their support
         self._gradient: Array | None = None
 
     @property

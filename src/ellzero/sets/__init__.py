@@ -1,13 +1,14 @@
 """Convex constraint sets Γ, each with its projection."""
 
-from .balls import L1Ball, L2Ball, LpBall, Simplex, SubSimplex
 from .base import ConstraintSet, EmptySlice
 from .combine import Intersection
 from .elementwise import Box, Everywhere, LinfBall, NonNegative
 from .groups import GroupWise
-from .polytopes import PackingPolytope
+from .l1 import L1Ball, WeightedL1Ball
+from .l2 import Ellipsoid, L2Ball
+from .lp import LpBall
+from .polytopes import PackingPolytope, Simplex, SubSimplex
 from .portfolio import Portfolio
-from .weighted import Ellipsoid, WeightedL1Ball
 
 __all__ = [
     "Box",

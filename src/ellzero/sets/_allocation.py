@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from ._range import narrowed
-from .base import ConstraintSet, EmptySlice, RowSet
+from .base import ConstraintSet, EmptySlice
+from .rows import RowSet
 
 
 @dataclass

@@ -7,39 +7,34 @@ a small quadratic programme. ||c∘w(λ)|| falls with λ, and λ is found by bis
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from .._core.arrays import norm
 from ._quadratic import minimise_over_polytope
-from ._slices import Polyhedron, _joined, polyhedron
-from ._supports import is_exact, is_nonempty
-from .balls import L2Ball
-from .base import EmptySlice
-from .combine import Intersection
-from .groups import GroupWise
-from .weighted import Ellipsoid
+from .base import ConstraintSet, EmptySlice
+from .polyhedron import Polyhedron
 
 _LARGEST = 100  # coordinates; the quadratic programmes are dense
 
 
-def project_exactly(gamma: Intersection, v: np.ndarray, index: np.ndarray) -> np.ndarray | None:
-    """argmin ||w - v|| over the slice; None where Γ is not of this kind, too large, or the programmes fail.
+def project_exactly(sets: Sequence[ConstraintSet], v: np.ndarray, index: np.ndarray) -> np.ndarray | None:
+    """argmin ||w - v|| over the slices of all sets; None where they are of another kind, too large, or programmes fail.
 
-    Raises EmptySlice if there is no member.
+    Raises EmptySlice, without words, if there is no member.
     """
     size = float(np.abs(v).max(initial=0.0))
     if not 0 < v.size <= _LARGEST or not (size == 0 or 1e-100 < size < 1e100):
         return None
-    parts = _parts(gamma, index)
+    parts = _parts(sets, index)
     if parts is None:
         return None
     shape, round_one = parts
     rows, limits = _rows(shape, v)
     empty = ~rows.any(axis=1)
     if (limits[empty] > 0).any():  # a budget that nothing here can spend
-        raise EmptySlice(_refusal(gamma, index))
+        raise EmptySlice
     rows, limits = rows[~empty], limits[~empty]
 
     def nearest(weight: np.ndarray | float) -> np.ndarray | None:
@@ -47,14 +42,14 @@ def project_exactly(gamma: Intersection, v: np.ndarray, index: np.ndarray) -> np
 
     w = nearest(0.0)
     if w is None:
-        if not is_nonempty(shape, np.arange(v.size)):
-            raise EmptySlice(_refusal(gamma, index))
+        if not shape.has_member_on(np.arange(v.size)):
+            raise EmptySlice
         return None
     if round_one is not None:
         c, radius = round_one
         w = _inside(w, lambda multiplier: nearest(multiplier * c * c), c, radius)
         if w is not None and norm(c * w) > radius * (1 + 1e-9):
-            raise EmptySlice(_refusal(gamma, index))
+            raise EmptySlice
     if w is None:
         return None
     # on a bound of 0 an entry is 0, not almost
@@ -62,24 +57,22 @@ def project_exactly(gamma: Intersection, v: np.ndarray, index: np.ndarray) -> np
     return np.where(tiny, 0.0, w)
 
 
-def _parts(gamma: Intersection, index: np.ndarray) -> tuple[Polyhedron, tuple[np.ndarray, float] | None] | None:
+def _parts(
+    sets: Sequence[ConstraintSet], index: np.ndarray
+) -> tuple[Polyhedron, tuple[np.ndarray, float] | None] | None:
     """Bounds and caps for these coordinates, and the ellipsoid as (c, radius), if there is one."""
-    groups = [s._group.size for s in gamma.sets if isinstance(s, GroupWise)]
-    d = gamma.n_features or max(int(index.max()) + 1, *groups, 0)
     shapes, round_ones = [Polyhedron.box(-math.inf, math.inf, index.size)], []
-    for s in gamma.sets:
-        if not s.redefined and isinstance(s, L2Ball):
-            round_ones.append((np.ones(index.size), s.radius))
-        elif not s.redefined and isinstance(s, Ellipsoid):
-            round_ones.append((1 / s.scales[index], s.radius))
-        else:
-            shape = polyhedron(s, d) if is_exact(s) else None
-            if shape is None:
-                return None
-            shapes.append(shape.restrict(index))
+    for s in sets:
+        if (ellipsoid := s._ellipsoid(index)) is not None:
+            round_ones.append(ellipsoid)
+            continue
+        shape = s.polyhedron_on(index)
+        if shape is None or not shape.exact:
+            return None
+        shapes.append(shape)
     if len(round_ones) > 1:
         return None
-    return _joined(shapes), round_ones[0] if round_ones else None
+    return Polyhedron.joined(shapes), round_ones[0] if round_ones else None
 
 
 def _rows(shape: Polyhedron, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -115,10 +108,3 @@ def _inside(w: np.ndarray, at: Callable[[float], np.ndarray | None], c: np.ndarr
         if norm(c * best) >= radius * (1 - 1e-15):
             break
     return best
-
-
-def _refusal(gamma: Intersection, index: np.ndarray) -> str:
-    return (
-        f"{gamma!r} has no member that is zero outside {index.size} given coordinates: its sets did not meet there; "
-        "use a larger k, keep=, or looser sets"
-    )

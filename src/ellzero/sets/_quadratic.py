@@ -1,4 +1,4 @@
-"""Small convex quadratic programmes by non-negative least squares."""
+"""argmin uᵀGu - 2bᵀu over a small set: by non-negative least squares, cutting planes, active sets or gradients."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from .._core.arrays import norm
+from .._core.linear_systems import solve
 
 _STUCK = 1e-6  # how far from a set a point may be that no cut moves any more, relative to its size
 
@@ -58,7 +59,7 @@ def minimise_by_cuts(
     G, b = units[:, None] * G * units + 1e-14 * np.eye(b.size), units * b
     A, h, owner = np.empty((0, b.size)), np.empty(0), np.empty(0, np.intp)
     near: np.ndarray | None = None
-    u = np.full(b.size, np.nan)
+    u: np.ndarray | None = np.full(b.size, np.nan)
     for _ in range(20 + 20 * b.size):
         last, u = u, minimise_over_polytope(G, b, A, h)
         if u is None or time.perf_counter() > deadline:
@@ -74,3 +75,117 @@ def minimise_by_cuts(
         h = np.append(h, [way @ p / norm(units * way) for _, p, way in cuts])
         owner = np.append(owner, [i for i, _, _ in cuts])
     return near, A / units, owner
+
+
+def minimise_non_negative(G: np.ndarray, b: np.ndarray) -> np.ndarray | None:
+    """argmin uᵀGu - 2bᵀu over u >= 0 by active sets: drop what is negative, add what pays most; None if that cycles."""
+    active, tolerance = np.ones(b.size, dtype=bool), 1e-13 * float(np.abs(b).max(initial=0.0))
+    for _ in range(3 * b.size + 10):
+        u = np.zeros(b.size)
+        u[active] = solve(G[np.ix_(active, active)], b[active])[0]
+        if (u < 0).any():
+            active &= u > 0
+            continue
+        pays = np.where(active, -np.inf, b - G @ u)
+        best = int(pays.argmax())
+        if pays[best] <= tolerance:
+            return u
+        active[best] = True
+    return None
+
+
+def minimise_by_gradients(
+    G: np.ndarray, b: np.ndarray, project: Callable[[np.ndarray], np.ndarray], start: np.ndarray, deadline: float
+) -> np.ndarray:
+    """Accelerated projected gradient steps on uᵀGu - 2bᵀu that start anew when they go the wrong way."""
+    L = float(np.linalg.eigvalsh(G)[-1])
+    if not L > 0:
+        return start
+    size, u, y = 1 / L, start, start
+    t = 1.0
+    for _ in range(5000):
+        following = project(y - size * (G @ y - b))
+        moved = following - u
+        if (y - following) @ moved > 0:
+            t, y = 1.0, u
+            following = project(y - size * (G @ y - b))
+            moved = following - u
+        if norm(moved) <= 1e-13 * norm(following) and norm(y - u) <= 1e-10 * norm(following):
+            return following
+        if time.perf_counter() > deadline:
+            break
+        t_next = 0.5 * (1 + math.sqrt(1 + 4 * t * t))
+        y, u, t = following + (t - 1) / t_next * moved, following, t_next
+    return following
+
+
+def in_ellipsoid(G: np.ndarray, b: np.ndarray, halves: np.ndarray) -> np.ndarray | None:
+    """argmin uᵀGu - 2bᵀu over Σ(u_i/halves_i)² <= 1, which does not hold for the minimiser without it.
+
+    In v = u/halves, with G = VΛVᵀ and c = Vᵀb there: v = V(Λ + μ)⁻¹c, and the μ > 0 with ||v|| = 1 is found by
+    Newton's method on 1/||v||, which is nearly linear in μ, and concave: from the left it never goes too far.
+    """
+    try:
+        eigenvalues, V = np.linalg.eigh(halves[:, None] * G * halves)
+    except np.linalg.LinAlgError:  # numbers without end
+        return None
+    eigenvalues, c = np.maximum(eigenvalues, 0.0), V.T @ (halves * b)
+    unit = float(np.abs(c).max(initial=0.0)) or 1.0  # nothing else has a size here
+    eigenvalues, c = eigenvalues / unit, c / unit
+    c[(eigenvalues <= 1e-13 * eigenvalues[-1]) & (np.abs(c) <= 1e-13 * norm(c))] = 0.0  # rounding
+    if not (np.isfinite(c).all() and c.any()):
+        return None
+    weight = c * c
+    # ||v|| at the largest eigenvalue is a lower bound, so is each of its entries alone
+    mu = max(float(np.max(np.abs(c) - eigenvalues)), norm(c) - float(eigenvalues[-1]), 1e-16 * norm(c))
+    for _ in range(100):
+        size = math.sqrt(float(np.sum(weight / (eigenvalues + mu) ** 2)))
+        fall = float(np.sum(weight / (eigenvalues + mu) ** 3))
+        change = (size - 1) * size**2 / fall if fall > 0 else 0.0  # it may underflow
+        if not change > 1e-16 * mu:
+            break
+        mu += change
+    return np.asarray(halves * (V @ (c / (eigenvalues + mu))))
+
+
+def in_lp_ball(G: np.ndarray, b: np.ndarray, p: float, radius: float, start: np.ndarray) -> np.ndarray | None:
+    """argmin uᵀGu - 2bᵀu over Σ|u_i/radius|^p <= 1, 1 < p < ∞, which does not hold for the minimiser without it.
+
+    Σ|u_i/radius|^p of the minimiser of uᵀGu - 2bᵀu + μΣ|u_i/radius|^p, by Newton's method, falls with μ: the μ at
+    which it is 1 is found between bounds.
+    """
+    from scipy.optimize import brentq
+
+    u, G, b = start / radius, radius**2 * G, radius * b
+    ridge = 1e-14 * float(np.trace(G)) * np.eye(b.size)
+
+    def best_at(mu: float, u: np.ndarray) -> np.ndarray:
+        def value(u: np.ndarray) -> float:
+            return float(u @ (G @ u - 2 * b) + mu * np.sum(np.abs(u) ** p))
+
+        here = value(u)
+        for _ in range(60):
+            size = np.maximum(np.abs(u), 1e-150)
+            slope = G @ u - b + 0.5 * mu * p * np.sign(u) * size ** (p - 1)
+            bend = G + ridge + np.diag(0.5 * mu * p * (p - 1) * size ** (p - 2))
+            step, length = np.linalg.solve(bend, -slope), 1.0
+            fall = float(slope @ step)  # half of it is the most that a good step brings
+            while (there := value(u + length * step)) > here + 0.5 * length * fall and length > 1e-12:
+                length *= 0.5
+            u, gained, here = (u + length * step, here - there, there) if there <= here else (u, 0.0, here)
+            if gained <= 1e-15 * abs(here):
+                break
+        return u
+
+    def excess(level: float) -> float:
+        """The logarithm of Σ|u_i|^p, nearly linear in that of μ."""
+        nonlocal u
+        u = best_at(scale * math.exp(level), u)
+        return math.log(max(float(np.sum(np.abs(u) ** p)), 1e-300))
+
+    scale = 2 * float(np.abs(b).max(initial=0.0))  # no multiplier is much larger
+    try:
+        brentq(excess, -80.0, 5.0, xtol=1e-14, rtol=1e-14, maxiter=100)
+    except (ValueError, RuntimeError, np.linalg.LinAlgError):  # no change of sign, not found, overflow
+        return None
+    return np.asarray(radius * u / max(1.0, float(np.sum(np.abs(u) ** p)) ** (1 / p)))

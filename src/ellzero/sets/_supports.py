@@ -13,12 +13,7 @@ import math
 import numpy as np
 
 from .._core.arrays import best_entries
-from ._signs import admissible_signs
-from ._slices import Polyhedron, _joined, polyhedron
 from .base import ConstraintSet, EmptySlice
-from .combine import Intersection
-from .groups import GroupWise
-from .portfolio import Portfolio
 
 _ROUNDS = 50
 _SECONDS = 5.0
@@ -30,7 +25,7 @@ def choose_support(gamma: ConstraintSet, v: np.ndarray, k: int, keep: np.ndarray
     Where no such support is found, the largest: projecting onto their slice then says what is wrong.
     """
     d = v.size
-    negative, positive = admissible_signs(gamma, d)
+    negative, positive = gamma.signs(d)
     score = np.where(np.where(v > 0, positive, negative), np.abs(v), 0.0).astype(float)
     forced = gamma.forced_among(d)
     keep = np.union1d(keep, forced).astype(np.intp)
@@ -45,68 +40,14 @@ def choose_support(gamma: ConstraintSet, v: np.ndarray, k: int, keep: np.ndarray
 
 def has_member(gamma: ConstraintSet, support: np.ndarray, d: int) -> bool:
     """Whether a member of Γ is zero outside the support."""
-    from ._exact import project_exactly
-
-    shape = polyhedron(gamma, d) if is_exact(gamma) else None
-    if shape is None:
-        try:
-            if not isinstance(gamma, Intersection) or gamma.redefined:
-                gamma.project(np.zeros(support.size), support)
-            elif project_exactly(gamma, np.zeros(support.size), support) is None:
-                gamma.require_member(support)
-        except EmptySlice:
-            return False
-        return True
-    return is_nonempty(shape, support)
-
-
-def is_nonempty(shape: Polyhedron, support: np.ndarray) -> bool:
-    """Whether bounds and caps leave anything on the support: a linear programme in |w|."""
-    from scipy.optimize import linprog
-
-    outside = np.ones(shape.lower.size, dtype=bool)
-    outside[support] = False
-    least, most = _sizes(shape)
-    if (least[outside] > 0).any():
+    shape = gamma.polyhedron(d)
+    if shape is not None and shape.exact:
+        return shape.has_member_on(support)
+    try:
+        gamma.require_member(support)
+    except EmptySlice:
         return False
-    A, least, most = shape.A[:, support], least[support], most[support]
-    if not shape.equal.any():
-        return bool((A @ least <= shape.h * (1 + 1e-12)).all())
-    scale = _scale(shape)
-    bounds = list(zip((least / scale).tolist(), (most / scale).tolist(), strict=True))
-    caps, exact, h = ~shape.equal, shape.equal, shape.h / scale
-    found = linprog(np.zeros(support.size), A_ub=A[caps], b_ub=h[caps], A_eq=A[exact], b_eq=h[exact], bounds=bounds)
-    return bool(found.status == 0)
-
-
-def _sizes(shape: Polyhedron) -> tuple[np.ndarray, np.ndarray]:
-    """The smallest and the largest |w_i| between the bounds."""
-    least = np.maximum(np.maximum(shape.lower, -shape.upper), 0.0)
-    return least, np.maximum(np.abs(shape.lower), np.abs(shape.upper))
-
-
-def _scale(shape: Polyhedron) -> float:
-    """A number by which bounds are divided: the tolerances of linear programmes are absolute."""
-    sizes = np.concatenate([shape.h[shape.equal], _sizes(shape)[0]])
-    return float(sizes.max(initial=0.0)) or 1.0
-
-
-def is_exact(gamma: ConstraintSet) -> bool:
-    """Whether `polyhedron` leaves nothing out, as it does the lower end of a portfolio's budget."""
-    match gamma:
-        case Intersection() | GroupWise() if not gamma.redefined:
-            return all(is_exact(s) for s in gamma.sets if s is not None)
-        case Portfolio():
-            return gamma.least in (gamma.most, -math.inf)
     return True
-
-
-def _outer(gamma: ConstraintSet, d: int) -> Polyhedron:
-    """Bounds and caps that all members keep; where a set is not made of such, none."""
-    shape = polyhedron(gamma, d)
-    if shape is None and isinstance(gamma, Intersection) and not gamma.redefined:
-        return _joined([_outer(s, d) for s in gamma.sets])
-    return Polyhedron.box(-math.inf, math.inf, d) if shape is None else shape
 
 
 class _Programme:
@@ -114,8 +55,8 @@ class _Programme:
 
     def __init__(self, gamma: ConstraintSet, score: np.ndarray, k: int, keep: np.ndarray) -> None:
         self.gamma, self.d, self.k, self.keep = gamma, score.size, k, keep
-        self.shape = _outer(gamma, self.d)
-        self.scale = _scale(self.shape)
+        self.shape = gamma.polyhedron_around(self.d)
+        self.scale = self.shape.scale()
         self.cuts: list[tuple[np.ndarray, float]] = []  # rows over (w, |w|, z), each at most its number
         # the scores decide; among equal ones w stays small, and a place that no score wants is left free
         self.cost = np.concatenate([np.zeros(self.d), np.full(self.d, 1e-6), -score / (score.max(initial=0.0) or 1.0)])
@@ -133,8 +74,8 @@ class _Programme:
             outside[support] = 0.0
             # nothing less than another coordinate mends an empty slice
             self.cuts.append((np.concatenate([np.zeros(2 * self.d), -outside]), -1.0))
-            for s in self.gamma.sets if isinstance(self.gamma, Intersection) else (self.gamma,):
-                nearest = np.asarray(s.project(self.scale * w)) / self.scale
+            for project in self.gamma._factors() or [self.gamma.project]:
+                nearest = np.asarray(project(self.scale * w)) / self.scale
                 if (size := float(np.abs(w - nearest).max())) > 1e-9:
                     slope = (w - nearest) / size
                     self.cuts.append((np.concatenate([slope, np.zeros(2 * self.d)]), float(slope @ nearest)))
@@ -179,5 +120,5 @@ class _Programme:
         """The largest |w_i| by bounds and caps; a million sizes of Γ where nothing bounds it."""
         with np.errstate(divide="ignore", invalid="ignore"):
             caps = np.where(self.shape.A > 0, self.shape.h[:, None] / self.shape.A, math.inf)
-        reach = np.minimum(_sizes(self.shape)[1], caps.min(axis=0, initial=math.inf)) / self.scale
+        reach = np.minimum(self.shape.sizes()[1], caps.min(axis=0, initial=math.inf)) / self.scale
         return np.asarray(np.minimum(reach, 1e6))

@@ -1,21 +1,29 @@
-"""What a constraint set Γ is, and the family of sets that project many vectors at once."""
+"""What a constraint set Γ is, and what it may tell about itself."""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable
-from functools import partial
+from collections.abc import Callable
+from contextlib import suppress
 from inspect import isabstract
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from .._core.arrays import Array, best_entries, finfo_eps, is_array, like, namespace, norm, scatter, to_host
-from .._core.validation import check_indices, check_k, check_nonnegative, check_vector, require_finite
-from ._range import in_range, narrowed, project_in_range, towards_zero
+from .._core.arrays import Array, finfo_eps, is_array, norm, to_host
+from .._core.linear_systems import solve
+from .._core.validation import check_indices, check_nonnegative, check_vector, require_finite
+from ..sparsity import Sparsity, as_sparsity
+from ._active_set import minimise_on_polyhedron
+from ._quadratic import minimise_by_cuts, minimise_by_gradients
+from ._reach import unbounded
+from .polyhedron import Polyhedron
 
 #: max <z, w> - μ/2 ||w||² and a w that attains it; (inf, None) where there is no bound
 SparseMaximum = tuple[float, Array | None]
+#: a label for each coordinate (None: in no group), and the caps of groups
+GroupsAndCaps = tuple[list[Any] | None, dict[Any, float] | None]
 
 
 class EmptySlice(ValueError):
@@ -39,22 +47,17 @@ class Support(NamedTuple):
 
 
 #: what makes a set the set it is: a class that writes one of these anew is another set than the one it inherits from
-_DEFINING = ("project", "on", "_project_rows", "_parameters", "_bounds", "_positions")
-#: what is told about a set, and believed
-_FACTS = (
-    "closed_under_zeroing", "whole_space", "needs_entry", "forced", "accuracy", "why", "on", "rescaled", "violation",
-    "has_sparse_maximum", "sparse_maximum", "sparse_support", "quadratic_minimum", "shadow_prices", "forced_among",
-    "require_slice", "supporting",
+_DEFINING = ("project", "on", "_project_rows", "_parameters", "_parameter_padding", "_bounds", "_positions")
+#: what is no statement about a set; all else that ConstraintSet names is a fact that is told of a set, and believed
+_NO_FACTS = (
+    "n_features", "redefined", "project", "contains", "preserves_support", "require_features", "_demands", "_units",
+    "_arguments",
 )  # fmt: skip
+_FEW = 12  # unknowns for which cutting planes are quicker than projected gradients
 
 
 def _is_ours(cls: type) -> bool:
     return cls.__module__.startswith("ellzero.sets.")
-
-
-def is_known(gamma: ConstraintSet) -> bool:
-    """Whether the projection, and with it the set, is this library's."""
-    return all(_is_ours(_owner(type(gamma), name)) for name in _DEFINING)
 
 
 def _owner(cls: type, name: str) -> type:
@@ -65,10 +68,10 @@ def _owner(cls: type, name: str) -> type:
 class ConstraintSet(ABC):
     """A closed convex set Γ of vectors.
 
-    A set of your own writes `project` and, if it holds, declares ``closed_under_zeroing = True``;
-    `ellzero.testing.check_set` then looks for a counterexample. One that inherits from a set of this library and
-    writes `project` anew is another set, so nothing that is known of the old one is believed of it: it falls back to
-    what this class says, unless it states more itself.
+    A set of your own writes `project` and, if it holds, declares ``closed_under_zeroing = True``. All else here are
+    facts that it may state, or leave alone; `ellzero.testing.check_set` looks for counterexamples. A set that inherits
+    from one of this library and writes `project` anew is another set: it falls back to what this class says, unless it
+    states more itself.
     """
 
     #: Number of coordinates, where the set fixes it; None for sets such as a ball, which exist in every dimension.
@@ -77,6 +80,10 @@ class ConstraintSet(ABC):
     closed_under_zeroing: bool = False
     #: Whether Γ is all of R^d, so that there is nothing to project.
     whole_space: bool = False
+    #: Whether Γ is {w : w >= 0}.
+    orthant: bool = False
+    #: Whether Γ is a product of intervals, one for each coordinate.
+    separable: bool = False
     #: Whether zero is not a member, so that a member needs at least one nonzero entry.
     needs_entry: bool = False
     #: Coordinates that are nonzero in every member.
@@ -88,14 +95,11 @@ class ConstraintSet(ABC):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if _is_ours(cls) or not any(_is_ours(base) and not isabstract(base) for base in cls.__mro__[1:]):
-            return
-        cls.redefined = any(not _is_ours(_owner(cls, name)) for name in _DEFINING)
-        if not cls.redefined:
-            return
-        for name in _FACTS:
-            if _is_ours(_owner(cls, name)):
-                setattr(cls, name, ConstraintSet.__dict__[name])
+        heir = not _is_ours(cls) and any(_is_ours(base) and not isabstract(base) for base in cls.__mro__[1:])
+        cls.redefined = heir and any(not _is_ours(_owner(cls, name)) for name in _DEFINING)
+        for name, default in vars(ConstraintSet).items() if cls.redefined else ():
+            if not (name in _NO_FACTS or name.startswith(("__", "_abc"))) and _is_ours(_owner(cls, name)):
+                setattr(cls, name, default)
 
     @abstractmethod
     def project(self, v: Array, support: Array | None = None) -> Array:
@@ -129,42 +133,96 @@ class ConstraintSet(ABC):
     def rescaled(self, scales: Any) -> ConstraintSet | None:
         """{u : scales∘u in Γ}, the same set in other units: an l1 ball becomes a weighted one, an l2 ball an ellipsoid.
 
-        Parameters
-        ----------
-        scales : array of shape (d,)
-            Positive.
-
-        Returns
-        -------
-        ConstraintSet or None
-            None where no set of this library describes it.
+        One positive scale for each coordinate; None where no set describes it.
         """
-        from ._rescale import rescale
+        self._units(scales)
+        return None
 
+    def _units(self, scales: Any) -> tuple[np.ndarray, float | None]:
+        """The scales, checked, and their value if they are all the same."""
         scales = check_vector(scales, "scales", self.n_features).astype(float)
         if not (scales > 0).all():
             raise ValueError(f"scales must be positive, got {scales.min():g}")
-        return rescale(self, scales)
+        c = float(scales[0]) if scales.size else 1.0
+        return scales, c if (scales == c).all() else None
+
+    def natural_scales(self, n_features: int) -> np.ndarray | None:
+        """The units in which Γ is plainest: those of its weights, if it has such; None if one is as good as another."""
+        return np.ones(n_features)
+
+    def slice_on(self, support: np.ndarray) -> ConstraintSet | None:
+        """{w_S : w in Γ, w zero outside S}, the slice on the support S, as a set of its own; None if none describes it.
+
+        Raises EmptySlice if there is no such member.
+        """
+        self.require_slice(support)
+        return None
+
+    def polyhedron(self, n_features: int) -> Polyhedron | None:
+        """Γ by bounds and caps; None where it is not made of such."""
+        return None
+
+    def polyhedron_around(self, n_features: int) -> Polyhedron:
+        """Bounds and caps that all members keep; where Γ is not made of such, none."""
+        shape = self.polyhedron(n_features)
+        return Polyhedron.box(-math.inf, math.inf, n_features) if shape is None else shape
+
+    def polyhedron_on(self, support: np.ndarray) -> Polyhedron | None:
+        """The slice on the support by bounds and caps; None where it is not made of such."""
+        part = self.slice_on(support)
+        return None if part is None else part.polyhedron(support.size)
+
+    def enclosing(self, n_features: int) -> list[ConstraintSet]:
+        """Larger sets whose sparse maxima are known, for a Γ whose own are not."""
+        return []
+
+    def norm_squares(self, n_features: int, k: int) -> np.ndarray:
+        """For j = 0..k a number >= max ||w||² over the members with j nonzeros, concave in j; infinite if not known."""
+        larger = [s.norm_squares(n_features, k) for s in self.enclosing(n_features)]
+        return np.min([unbounded(k), *larger], axis=0)  # type: ignore[no-any-return]
+
+    def signs(self, n_features: int) -> tuple[np.ndarray, np.ndarray]:
+        """For each coordinate, whether members may be negative there, and whether positive.
+
+        Where bounds and caps do not tell, those that projections of random vectors of several sizes have: enough for a
+        search that has to know which newcomers are worth a try, not for a proof.
+        """
+        if (shape := self.polyhedron(n_features)) is not None:
+            return shape.lower < 0, shape.upper > 0
+        rng = np.random.default_rng(0)
+        try:
+            v = rng.choice([-1.0, 1.0], n_features)
+            seen = [np.asarray(self.project(s * 10.0**e * v)) for e in range(-4, 5, 2) for s in (-1, 1)]
+        except Exception:  # written for another array library, say: whatever is wrong shows where it matters
+            return np.ones(n_features, dtype=bool), np.ones(n_features, dtype=bool)
+        return np.any([w < 0 for w in seen], axis=0), np.any([w > 0 for w in seen], axis=0)
+
+    def groups_and_caps(self, n_features: int) -> GroupsAndCaps:
+        """The label of each coordinate and the cap of each group, as far as Γ has groups and they have caps."""
+        return None, None
 
     def has_sparse_maximum(self, mu: float = 1.0) -> bool:
         """Whether `sparse_maximum` is known at this μ; told without computing anything."""
         return type(self).sparse_maximum is not ConstraintSet.sparse_maximum
 
-    def sparse_maximum(self, z: Array, k: int, mu: float, keep: Any = None) -> SparseMaximum | None:
+    def knows_maximum(self, sparsity: Sparsity, mu: float = 1.0) -> bool:
+        """Whether `sparse_maximum` is known for this sparsity at this μ; for another than an int's, a set says so."""
+        return sparsity.plain and self.has_sparse_maximum(mu)
+
+    def sparse_maximum(self, z: Array, k: int | Sparsity, mu: float, keep: Any = None) -> SparseMaximum | None:
         """max <z, w> - μ/2 ||w||² over ||w||_0 <= k, w in Γ, and where it is attained; None if that is not known.
 
         For μ > 0 the maximiser is the Euclidean projection of z/μ onto the sparse members of Γ, for μ = 0 it is
         their linear oracle; the value is the conjugate h*(z) of h = μ/2 ||·||² on the sparse members, of which a
-        lower bound for R is made. It is computed from the maximiser, so exact up to rounding.
+        lower bound for R is made. It is computed from the maximiser, so exact up to rounding. Where Γ has no sparse
+        member, EmptySlice is raised.
 
         Parameters
         ----------
         z : array of shape (d,)
-        k : int
-        mu : float
-            At least 0.
-        keep : indices or mask, optional
-            Coordinates that are always among the k.
+        k : int or sparsity
+        mu : float, at least 0
+        keep : indices or mask of coordinates that are always among the k, optional
 
         Returns
         -------
@@ -172,11 +230,6 @@ class ConstraintSet(ABC):
         w : array of shape (d,) or None
             With as few nonzeros as the maximum needs; among equals lower indices win. None where the value is
             infinite because Γ is unbounded, which happens at μ = 0 only.
-
-        Raises
-        ------
-        EmptySlice
-            If Γ has no member with at most k nonzeros.
         """
         return None
 
@@ -188,9 +241,71 @@ class ConstraintSet(ABC):
         """argmin uᵀGu - 2bᵀu over the slice of Γ on the support, where there is something faster than projections."""
         return None
 
-    def shadow_prices(self, w: np.ndarray, c: np.ndarray) -> tuple[Any, Any] | None:
-        """(λ, θ): a newcomer i is worth |c_i - λ_i| - θ_i at w, c being the negative gradient; None if not known."""
+    def minimise_quadratic(
+        self, G: np.ndarray, b: np.ndarray, support: np.ndarray, start: np.ndarray, deadline: float = math.inf
+    ) -> np.ndarray:
+        """argmin uᵀGu - 2bᵀu over the slice of Γ on the support.
+
+        Bounds and caps have an answer in finitely many steps, balls one in one unknown; elsewhere gradient steps are
+        made until they end or the deadline, a reading of `time.perf_counter`, has passed.
+        """
+        if (found := self.quadratic_minimum(G, b, support)) is not None:
+            return found
+        free, project, shape, part = solve(G, b)[0], self.on(support), None, None
+        with suppress(EmptySlice):  # only these descriptions fail: there is a projection onto the slice
+            shape = self.polyhedron_on(support)
+            part = self.slice_on(support) if shape is None else None
+        if shape is not None:
+            start = start if shape.contains(start) else project(start)
+            found = free if shape.contains(free) else minimise_on_polyhedron(G, b, shape, start)
+            if found is None:  # degenerate: what depends on each other is told apart by a hair
+                found = minimise_on_polyhedron(G + 1e-11 * np.diag(np.diagonal(G)), b, shape, start)
+        elif part is not None and b.size <= _FEW and (factors := part._factors()):  # to project onto all takes longest
+            found = minimise_by_cuts(G, b, factors, deadline)[0]
+            found = None if found is None else project(found)
+        elif norm(project(free) - free) <= 1e-14 * norm(free):
+            return free
+        elif part is not None:
+            found = part._boundary_minimum(G, b, start)
+        # what is left by rounding, and a polyhedron may be larger than its set
+        if found is not None and norm((inside := project(found)) - found) <= 1e-9 * norm(found):
+            return inside
+        return self._minimise_by_gradients(G, b, support, project(start), deadline)
+
+    def _minimise_by_gradients(
+        self, G: np.ndarray, b: np.ndarray, support: np.ndarray, start: np.ndarray, deadline: float
+    ) -> np.ndarray:
+        """Projected gradients, in units in which the diagonal of G is 1 where Γ can be told in them."""
+        size = np.sqrt(np.maximum(np.diagonal(G), 0.0))
+        units = 1 / np.where(size > 0, size, 1.0)
+        if units.max() > 10 * units.min():
+            with suppress(EmptySlice):
+                part = self.slice_on(support)
+                if part is not None and (other := part.rescaled(units)) is not None:
+                    G, b = units[:, None] * G * units, units * b
+                    found = units * minimise_by_gradients(G, b, other.project, start / units, deadline)
+                    return to_host(self.project(found, support))
+        return minimise_by_gradients(G, b, self.on(support), start, deadline)
+
+    def _factors(self) -> list[Callable[[np.ndarray], np.ndarray]]:
+        """The projections onto sets whose intersection is Γ, if there are simpler ones than Γ."""
+        return []
+
+    def _boundary_minimum(self, G: np.ndarray, b: np.ndarray, start: np.ndarray) -> np.ndarray | None:
+        """argmin uᵀGu - 2bᵀu over Γ, which does not hold the minimiser without it; None where that is not known."""
         return None
+
+    def _ellipsoid(self, support: np.ndarray) -> tuple[np.ndarray, float] | None:
+        """(c, r) if the slice is {u : Σ(c_i u_i)² <= r²}, None otherwise."""
+        return None
+
+    def shadow_prices(self, w: np.ndarray, c: np.ndarray) -> tuple[Any, Any]:
+        """(λ, θ): a newcomer i is worth |c_i - λ_i| - θ_i at w, c being the negative gradient; 0 if not known."""
+        return 0.0, 0.0
+
+    def require_member(self, support: np.ndarray) -> None:
+        """Raise EmptySlice if no member is found that is zero outside the support."""
+        self.project(np.zeros(support.size), support)
 
     def forced_among(self, n_features: int) -> np.ndarray:
         """Coordinates that are nonzero in every member with this many coordinates."""
@@ -201,13 +316,13 @@ class ConstraintSet(ABC):
         if self.n_features not in (None, d):
             raise ValueError(f"the constraint {self!r} is made for {self.n_features} coordinates, {of} has {d}")
 
-    def _demands(self, z: Array, k: int, mu: float, keep: Any) -> tuple[int, float, np.ndarray]:
+    def _demands(self, z: Array, k: int | Sparsity, mu: float, keep: Any) -> tuple[int, float, np.ndarray]:
         """The arguments of `sparse_maximum`, checked, with the forced coordinates among those to keep."""
         d = require_finite(z).shape[0]
         self.require_features(d, "z")
-        k, mu, kept = check_k(k, d), check_nonnegative(mu, "mu"), check_indices(keep, d, "keep")
-        if kept.size > k:
-            raise ValueError(f"keep names {kept.size} coordinates, more than k={k}; they count in k, so raise k")
+        sparsity, mu, kept = as_sparsity(k).within(d), check_nonnegative(mu, "mu"), check_indices(keep, d, "keep")
+        sparsity.require_keep(kept)
+        k = sparsity.k
         forced = self.forced_among(d)
         kept = np.union1d(kept, forced) if forced.size else kept
         if kept.size > k or (self.needs_entry and k == 0):
@@ -269,121 +384,10 @@ class ConstraintSet(ABC):
         return f"{type(self).__name__}({arguments})"
 
 
-class RowSet(ConstraintSet):
-    """A set whose projection is written for the last axis of an array, so that many are projected at once.
-
-    `_project_rows(v, *parameters)` projects every row of v; a parameter is a number for each row (shape (..., 1))
-    or an entry for each coordinate (the shape of v). Rows are filled up with `_padding`, which must not change
-    the projection of the other entries, and coordinate parameters with their entry in `_parameter_padding`
-    (None there marks a parameter that is one number a set).
-
-    For `sparse_maximum` a set tells three things more: the score by which coordinates enter (whatever was kept,
-    the next best is the one of the largest score), its linear oracle, and, for products over groups, how much
-    each further entry of a row adds.
-    """
-
-    _padding: ClassVar[float] = 0.0
-    _parameter_padding: ClassVar[tuple[float | None, ...]] = ()
-
-    @abstractmethod
-    def _project_rows(self, v: Array, *parameters: Any) -> Array: ...
-
-    @abstractmethod
-    def _violation_rows(self, v: Array, *parameters: Any) -> Array:
-        """The violation of every row, shape (..., 1)."""
-
-    @abstractmethod
-    def _score_rows(self, z: Array, mu: float, *parameters: Any) -> Array:
-        """Finite numbers, the larger the better; the best j entries do not depend on what else is kept."""
-
-    @abstractmethod
-    def _linear_rows(self, z: Array, *parameters: Any) -> Array:
-        """argmax <z, w> over the members, for every row."""
-
-    @abstractmethod
-    def _increments(self, z: np.ndarray, mu: float, *parameters: Any) -> np.ndarray:
-        """v(1), v(2) - v(1), ... with v(j) the maximum on the first j entries of a row, which come by score.
-
-        Entries to be kept stand before all others, whatever their score. Decreasing after those: v is concave.
-        """
-
-    def _maximum_rows(self, z: Array, mu: float, *parameters: Any) -> Array:
-        """argmax <z, w> - μ/2 ||w||² over the members, for every row.
-
-        The projection of z/μ onto Γ is the one of z onto μΓ, divided by μ, and every parameter scales with μ:
-        that way a small μ neither overflows nor cancels.
-        """
-        if mu == 0:
-            return self._linear_rows(z, *parameters)
-        return self._project_rows(z, *(_times(mu, parameter) for parameter in parameters)) / mu
-
-    def _parameters(self) -> tuple[Any, ...]:
-        return ()
-
-    @property
-    def family(self) -> Hashable:
-        """Sets of equal family can be projected in one call."""
-        return type(self)
-
-    def _sliced(self, v: Array, support: Array | None) -> list[Any]:
-        """The parameters for these coordinates, in the library of v."""
-        sliced = []
-        for parameter in self._parameters():
-            if isinstance(parameter, np.ndarray):
-                values = parameter if support is None else parameter[to_host(support)]
-                parameter = like(values, v)
-            sliced.append(parameter)
-        return sliced
-
-    def project(self, v: Array, support: Array | None = None) -> Array:
-        self.require_slice(support)
-        if v.shape[-1] == 0:
-            return v
-        return project_in_range(self._project_rows, v, *self._sliced(v, support))
-
-    project.__doc__ = ConstraintSet.project.__doc__
-
-    def sparse_maximum(self, z: Array, k: int, mu: float, keep: Any = None) -> SparseMaximum | None:
-        if not self.has_sparse_maximum(mu):
-            return None
-        k, mu, kept = self._demands(z, k, mu, keep)
-        if k == 0:
-            return 0.0, namespace(z).zeros_like(z)
-        support, values = in_range(partial(self._sparse_maximum, k=k, kept=kept), z, mu)
-        values = values if values.dtype == z.dtype else towards_zero(values, z.dtype)
-        if not np.isfinite(to_host(values)).all():
-            return np.inf, None
-        return objective(to_host(z[support]), to_host(values), mu), scatter(values, support, z.shape[0])
-
-    sparse_maximum.__doc__ = ConstraintSet.sparse_maximum.__doc__
-
-    def _sparse_maximum(self, z: Array, mu: float, k: int, kept: np.ndarray) -> tuple[Array, Array]:
-        """The support of the maximum, and the values there."""
-        support = best_entries(self._score_rows(z, mu, *self._sliced(z, None)), k, kept)
-        return support, self._maximum_rows(z[support], mu, *self._sliced(z, support))
-
-    def violation(self, w: Array) -> float:
-        return float(narrowed(to_host(in_range(self._violation_rows, w, *self._sliced(w, None)))[0]))
-
-    violation.__doc__ = ConstraintSet.violation.__doc__
-
-
 def on_host(v: Array, support: Array | None) -> tuple[np.ndarray, np.ndarray]:
     """Values and support as NumPy arrays, for sets that are not written on the array namespace."""
     values = to_host(v)
     return values, np.arange(values.size) if support is None else to_host(support)
-
-
-def objective(z: np.ndarray, w: np.ndarray, mu: float) -> float:
-    """<z, w> - μ/2 ||w||², in double precision."""
-    z, w = z.astype(float, copy=False), w.astype(float, copy=False)
-    return float(narrowed(in_range(lambda z, w, mu: np.sum(w * (z - 0.5 * mu * w)), z, w, mu)))
-
-
-def _times(mu: float, parameter: Any) -> Any:
-    """μ times a parameter; floats of Python overflow and underflow without a word, NumPy's do not."""
-    product = np.multiply(mu, parameter) if isinstance(parameter, float) else mu * parameter
-    return float(product) if isinstance(product, np.float64) else product
 
 
 def default_tolerance(w: Array) -> float:
@@ -395,15 +399,3 @@ def _short(value: Any) -> str:
     if isinstance(value, np.ndarray):
         return f"<array of {value.size}>" if value.ndim == 1 else f"<array {value.shape}>"
     return f"{value:g}" if isinstance(value, float) else repr(value)
-
-
-__all__ = [
-    "ConstraintSet",
-    "EmptySlice",
-    "RowSet",
-    "SparseMaximum",
-    "default_tolerance",
-    "is_known",
-    "objective",
-    "on_host",
-]

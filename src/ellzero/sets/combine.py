@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Iterable
 from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 
 from .._core.arrays import Array, like, norm
 from .._core.validation import check_count, check_positive
+from ._exact import project_exactly
 from ._quadratic import minimise_by_cuts
-from .base import ConstraintSet, MemberNotFound, Support, on_host
+from ._supports import choose_support
+from .base import ConstraintSet, EmptySlice, GroupsAndCaps, MemberNotFound, Support, on_host
+from .polyhedron import Polyhedron
 
 _AT_FIRST = 30  # rounds, after which something else is tried
 _LARGEST = 100  # coordinates for which cutting planes are
@@ -62,12 +67,10 @@ class Intersection(ConstraintSet):
 
     @cached_property
     def closed_under_zeroing(self) -> bool:  # type: ignore[override]
-        """Whether all sets are."""
         return all(s.closed_under_zeroing for s in self.sets)
 
     @cached_property
     def needs_entry(self) -> bool:  # type: ignore[override]
-        """Whether one of the sets excludes zero."""
         return any(s.needs_entry for s in self.sets)
 
     @cached_property
@@ -76,7 +79,6 @@ class Intersection(ConstraintSet):
         return np.unique(np.concatenate([s.forced for s in self.sets]))
 
     def forced_among(self, n_features: int) -> np.ndarray:
-        """Coordinates that are nonzero in every member with this many coordinates."""
         return np.unique(np.concatenate([s.forced_among(n_features) for s in self.sets]))
 
     @cached_property
@@ -86,7 +88,6 @@ class Intersection(ConstraintSet):
 
     @property
     def why(self) -> str:
-        """Why the set preserves supports, or does not."""
         if self.closed_under_zeroing:
             return "it is an intersection of sets that preserve supports"
         bad = next(s for s in self.sets if not s.closed_under_zeroing)
@@ -105,8 +106,6 @@ class Intersection(ConstraintSet):
                 stacklevel=2,
             )
         return like(w, v)
-
-    project.__doc__ = ConstraintSet.project.__doc__
 
     def supporting(self, v: np.ndarray, support: np.ndarray) -> Support:
         """See `ConstraintSet.supporting`; valid however far Dykstra's projections came.
@@ -130,14 +129,53 @@ class Intersection(ConstraintSet):
         """k coordinates on which there is a member near v: the largest entries alone may have none."""
         if self.closed_under_zeroing:
             return None
-        from ._supports import choose_support
-
         return choose_support(self, v, k, keep)
 
     def violation(self, w: Array) -> float:
         return max(s.violation(w) for s in self.sets)
 
-    violation.__doc__ = ConstraintSet.violation.__doc__
+    def slice_on(self, support: np.ndarray) -> ConstraintSet | None:
+        self.require_slice(support)
+        return self._of(s.slice_on(support) for s in self.sets)
+
+    def rescaled(self, scales: Any) -> ConstraintSet | None:
+        return self._of(s.rescaled(scales) for s in self.sets)
+
+    def _of(self, sets: Iterable[ConstraintSet | None]) -> ConstraintSet | None:
+        known = [s for s in sets if s is not None]
+        return Intersection(*known, tol=self.tol, max_iter=self.max_iter) if len(known) == len(self.sets) else None
+
+    def polyhedron(self, n_features: int) -> Polyhedron | None:
+        parts = [p for s in self.sets if (p := s.polyhedron(n_features)) is not None]
+        return Polyhedron.joined(parts) if len(parts) == len(self.sets) else None
+
+    def polyhedron_on(self, support: np.ndarray) -> Polyhedron | None:
+        parts = [p for s in self.sets if (p := s.polyhedron_on(support)) is not None]
+        return Polyhedron.joined(parts) if len(parts) == len(self.sets) else None
+
+    def polyhedron_around(self, n_features: int) -> Polyhedron:
+        return Polyhedron.joined([s.polyhedron_around(n_features) for s in self.sets])
+
+    def enclosing(self, n_features: int) -> list[ConstraintSet]:
+        return [t for s in self.sets for t in ([s] if s.has_sparse_maximum() else s.enclosing(n_features))]
+
+    def norm_squares(self, n_features: int, k: int) -> np.ndarray:
+        return np.min([s.norm_squares(n_features, k) for s in self.sets], axis=0)  # type: ignore[no-any-return]
+
+    def signs(self, n_features: int) -> tuple[np.ndarray, np.ndarray]:
+        negative, positive = zip(*(s.signs(n_features) for s in self.sets), strict=True)
+        return np.all(negative, axis=0), np.all(positive, axis=0)
+
+    def natural_scales(self, n_features: int) -> np.ndarray | None:
+        """Those at hand, unless one is as good as another for all sets."""
+        return None if all(s.natural_scales(n_features) is None for s in self.sets) else np.ones(n_features)
+
+    def groups_and_caps(self, n_features: int) -> GroupsAndCaps:
+        known = (s.groups_and_caps(n_features) for s in self.sets)
+        return next((found for found in known if found[0] is not None), (None, None))
+
+    def _factors(self) -> list[Callable[[np.ndarray], np.ndarray]]:
+        return [s.project for s in self.sets]
 
     def _nearest(self, v: np.ndarray, index: np.ndarray) -> tuple[np.ndarray, float, _Steps | None]:
         """The projection, how much the last round still moved, and the last projection onto each set, if there was one.
@@ -148,13 +186,11 @@ class Intersection(ConstraintSet):
         found: tuple[np.ndarray, float, _Steps | None] = self._dykstra(v, index, min(_AT_FIRST, self.max_iter))
         if found[1] <= self.tol or self.max_iter <= _AT_FIRST:
             return found
-        from ._exact import project_exactly
-
-        w = project_exactly(self, v, index)
+        w = self._exactly(v, index)
         if w is not None:
             return w, 0.0, None
         if not self.closed_under_zeroing:
-            self.require_member(index)  # without one the corrections would grow for ever
+            self._alternate(np.zeros(index.size), index)  # without one the corrections would grow for ever
         return self._by_cuts(v, index) or self._dykstra(v, index, self.max_iter)
 
     def _by_cuts(self, v: np.ndarray, index: np.ndarray) -> tuple[np.ndarray, float, _Steps] | None:
@@ -212,9 +248,18 @@ class Intersection(ConstraintSet):
             inside, factor = w * (1 - factor), 2 * factor
         return np.zeros_like(w)
 
-    def require_member(self, index: np.ndarray) -> None:
-        """Raise EmptySlice if alternating projections find no member that is zero elsewhere."""
-        self._alternate(np.zeros(index.size), index)
+    def _exactly(self, v: np.ndarray, index: np.ndarray) -> np.ndarray | None:
+        try:
+            return project_exactly(self.sets, v, index)
+        except EmptySlice as error:
+            raise EmptySlice(
+                f"{self!r} has no member that is zero outside {index.size} given coordinates: its sets did not meet "
+                "there; use a larger k, keep=, or looser sets"
+            ) from error
+
+    def require_member(self, support: np.ndarray) -> None:
+        if self._exactly(np.zeros(support.size), support) is None:
+            self._alternate(np.zeros(support.size), support)
 
     def _alternate(self, w: np.ndarray, index: np.ndarray) -> np.ndarray:
         """Plain alternating projections: no longer nearest, but only a rounding away, and inside."""

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from .._core.arrays import Array, namespace
+from .._core.linear_systems import solve
 from .._core.validation import as_numbers, check_nonnegative
-from ._quadratic import minimise_over_polytope
-from .base import ConstraintSet, EmptySlice, RowSet
+from ._quadratic import minimise_non_negative, minimise_over_polytope
+from ._reach import of_increments
+from .base import ConstraintSet, EmptySlice
+from .polyhedron import Polyhedron
+from .rows import RowSet
 
 _TINY = float(np.finfo(np.float64).smallest_normal)
 
 
 class _Elementwise(RowSet):
     """What sets share that bound each coordinate by itself: every entry brings its own gain, whatever the others do."""
+
+    separable = True
 
     def _bounds(self, *parameters: Any) -> tuple[Any, Any]:
         """Lower and upper bounds."""
@@ -44,12 +50,37 @@ class _Elementwise(RowSet):
         gain: np.ndarray = self._gain(z, mu, *parameters)
         return gain
 
-    def _minimum_between_bounds(self, G: np.ndarray, b: np.ndarray, support: np.ndarray) -> np.ndarray | None:
+    def quadratic_minimum(self, G: np.ndarray, b: np.ndarray, support: np.ndarray) -> np.ndarray | None:
+        """argmin uᵀGu - 2bᵀu between the bounds; None where that cannot be done accurately."""
+        self.require_slice(support)
         lower, upper = (np.broadcast_to(bound, b.shape) for bound in self._bounds(*self._sliced(b, support)))
         low, high, unit = np.isfinite(lower), np.isfinite(upper), np.eye(b.size)
         rows, limits = np.vstack([unit[low], -unit[high]]), np.concatenate([lower[low], -upper[high]])
         found = minimise_over_polytope(G, b, rows, limits)
         return None if found is None else np.clip(found, lower, upper)
+
+    def _ends(self, d: int) -> tuple[np.ndarray, np.ndarray]:
+        """The bounds of d coordinates."""
+        lower, upper = self._bounds(*self._parameters())
+        return np.broadcast_to(np.asarray(lower, float), d), np.broadcast_to(np.asarray(upper, float), d)
+
+    def polyhedron(self, n_features: int) -> Polyhedron:
+        return Polyhedron.box(*self._ends(n_features), n_features)
+
+    def rescaled(self, scales: Any) -> ConstraintSet:
+        scales, _ = self._units(scales)
+        if self.whole_space or self.orthant:
+            return self
+        lower, upper = self._ends(scales.size)
+        return Box(lower / scales, upper / scales)
+
+    def natural_scales(self, n_features: int) -> np.ndarray | None:
+        """None: all units are as good for bounds."""
+        return None
+
+    def norm_squares(self, n_features: int, k: int) -> np.ndarray:
+        """For j = 0..k the sum of the j largest squares between the bounds."""
+        return of_increments(np.max(np.abs(self._ends(n_features)), axis=0) ** 2, k)
 
 
 class Everywhere(_Elementwise):
@@ -68,8 +99,13 @@ class Everywhere(_Elementwise):
 
     @property
     def why(self) -> str:
-        """Why the set preserves supports."""
         return "it is the whole space"
+
+    def _bounds(self, *parameters: Any) -> tuple[Any, Any]:
+        return -np.inf, np.inf
+
+    def quadratic_minimum(self, G: np.ndarray, b: np.ndarray, support: np.ndarray) -> np.ndarray | None:
+        return solve(G, b)[0]
 
     def _project_rows(self, v: Array, *parameters: Any) -> Array:
         return v
@@ -92,21 +128,25 @@ class NonNegative(_Elementwise):
     """
 
     closed_under_zeroing = True
+    orthant = True
 
     @property
     def why(self) -> str:
-        """Why the set preserves supports."""
         return "zero satisfies every sign constraint"
 
     def _bounds(self, *parameters: Any) -> tuple[Any, Any]:
-        return 0.0, None
+        return 0.0, np.inf
+
+    def quadratic_minimum(self, G: np.ndarray, b: np.ndarray, support: np.ndarray) -> np.ndarray | None:
+        """argmin uᵀGu - 2bᵀu over u >= 0; None if the search for it goes in circles."""
+        return minimise_non_negative(G, b) if np.isfinite(G).all() else None
 
     def _score_rows(self, z: Array, mu: float, *parameters: Any) -> Array:
         return z
 
     def _violation_rows(self, v: Array, *parameters: Any) -> Array:
         xp = namespace(v)
-        return xp.max(_clip(-v, 0.0, None), axis=-1, keepdims=True)
+        return xp.max(_clip(-v, 0.0, np.inf), axis=-1, keepdims=True)
 
 
 class Box(_Elementwise):
@@ -124,7 +164,7 @@ class Box(_Elementwise):
     array([-1. ,  1.5])
     """
 
-    _parameter_padding = (-np.inf, np.inf)
+    _parameter_padding: ClassVar[dict[str, float | None]] = {"lower": -np.inf, "upper": np.inf}
 
     def __init__(self, lower: Any = -np.inf, upper: Any = np.inf) -> None:
         self.lower, self.upper = _bound(lower, "lower"), _bound(upper, "upper")
@@ -164,7 +204,6 @@ class Box(_Elementwise):
 
     @property
     def why(self) -> str:
-        """Why the set preserves supports, or does not."""
         if self.closed_under_zeroing:
             return "every interval [lower, upper] contains 0"
         if not self.forced.size:
@@ -172,26 +211,17 @@ class Box(_Elementwise):
         i = self.forced[0]
         return f"the interval of coordinate {i}, {self._pair(i)}, does not contain 0"
 
-    def _parameters(self) -> tuple[Any, ...]:
-        return self.lower, self.upper
-
-    def _arguments(self) -> dict[str, Any]:
-        return {"lower": self.lower, "upper": self.upper}
-
     def forced_among(self, n_features: int) -> np.ndarray:
-        """Coordinates that are nonzero in every member with this many coordinates."""
         return np.arange(n_features) if self.needs_entry and self.n_features is None else self.forced
 
     def require_slice(self, support: Array | None) -> None:
-        """Raise EmptySlice if no member is zero outside the support."""
         if support is not None and self.needs_entry and self.n_features is None:
             raise EmptySlice(f"every coordinate of {self!r} is nonzero, so it has no sparse member")
         super().require_slice(support)
 
-    def quadratic_minimum(self, G: np.ndarray, b: np.ndarray, support: np.ndarray) -> np.ndarray | None:
-        """argmin uᵀGu - 2bᵀu between the bounds; None where that cannot be done accurately."""
+    def slice_on(self, support: np.ndarray) -> ConstraintSet:
         self.require_slice(support)
-        return self._minimum_between_bounds(G, b, support)
+        return Box(*(b[support] if isinstance(b, np.ndarray) else b for b in (self.lower, self.upper)))
 
     def _score_rows(self, z: Array, mu: float, *parameters: Any) -> Array:
         xp = namespace(z)
@@ -209,30 +239,23 @@ class LinfBall(_Elementwise):
     """argmin ||w - v|| over max_i |w_i| <= radius, which is v clipped to ±radius."""
 
     closed_under_zeroing = True
-    _parameter_padding = (None,)
+    _parameter_padding: ClassVar[dict[str, float | None]] = {"radius": None}
 
     def __init__(self, radius: float) -> None:
         self.radius = check_nonnegative(radius, "radius")
 
     @property
     def why(self) -> str:
-        """Why the set preserves supports."""
         return "zeroing entries never increases a maximum of |w_i|"
-
-    def _parameters(self) -> tuple[Any, ...]:
-        return (self.radius,)
-
-    def _arguments(self) -> dict[str, Any]:
-        return {"radius": self.radius}
 
     def _bounds(self, *parameters: Any) -> tuple[Any, Any]:
         (radius,) = parameters
         return -radius, radius
 
-    def quadratic_minimum(self, G: np.ndarray, b: np.ndarray, support: np.ndarray) -> np.ndarray | None:
-        """argmin uᵀGu - 2bᵀu between the bounds; None where that cannot be done accurately."""
-        self.require_slice(support)
-        return self._minimum_between_bounds(G, b, support)
+    def rescaled(self, scales: Any) -> ConstraintSet:
+        """A ball again, or a box where the units differ."""
+        c = self._units(scales)[1]
+        return LinfBall(self.radius / c) if c else super().rescaled(scales)
 
     def _score_rows(self, z: Array, mu: float, *parameters: Any) -> Array:
         return namespace(z).abs(z)
@@ -266,11 +289,8 @@ def _clip(v: Array, lower: Any, upper: Any) -> Array:
     xp = namespace(v)
     if xp is np:
         return np.clip(v, lower, upper)
-    if lower is not None:
-        v = xp.maximum(v, lower if hasattr(lower, "shape") else xp.full_like(v, lower))
-    if upper is not None:
-        v = xp.minimum(v, upper if hasattr(upper, "shape") else xp.full_like(v, upper))
-    return v
+    v = xp.maximum(v, lower if hasattr(lower, "shape") else xp.full_like(v, lower))
+    return xp.minimum(v, upper if hasattr(upper, "shape") else xp.full_like(v, upper))
 
 
 def _bound(value: Any, name: str) -> Any:

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property, partial
-from numbers import Integral
-from typing import Any, TypeGuard
+from typing import Any
 
 import numpy as np
 
 from .._core.arrays import Array, like, namespace, norm, to_host
+from ..sparsity import Sparsity, as_sparsity
 from ._allocation import Block, allocate
-from ._range import in_range, narrowed, project_in_range, towards_zero
-from .base import ConstraintSet, EmptySlice, RowSet, SparseMaximum, Support, objective, on_host
+from ._families import Family, Padded, in_rows, is_ranked, project_blocks
+from ._labels import assign_sets, read_groups
+from ._range import in_range, narrowed, towards_zero
+from ._reach import of_increments, unbounded
+from ._supports import choose_support
+from .base import ConstraintSet, EmptySlice, GroupsAndCaps, SparseMaximum, Support, on_host
 from .elementwise import Everywhere
+from .polyhedron import Polyhedron
+from .rows import objective
 
+_LARGEST = 2**20  # entries of the matrix of all bounds and caps that is kept
 _Layout = tuple[list[Block], list[tuple[ConstraintSet, np.ndarray]]]
 
 
@@ -40,9 +48,9 @@ class GroupWise(ConstraintSet):
     """
 
     def __init__(self, sets: ConstraintSet | Mapping[Any, ConstraintSet], groups: Any) -> None:
-        members, self.n_features = _read_groups(groups)
+        members, self.n_features = read_groups(groups)
         self.names = list(members)
-        self.sets = _assign_sets(sets, members)
+        self.sets = assign_sets(sets, members)
         size = self.n_features or 1 + max((int(m[-1]) for m in members.values() if m.size), default=0)
         # coordinate -> its group (-1: none) and its place inside the group
         self._group = np.full(size, -1, dtype=np.intp)
@@ -51,20 +59,18 @@ class GroupWise(ConstraintSet):
             self._group[index] = g
             self._place[index] = np.arange(index.size)
         self._members = list(members.values())
-        self._families = _Family.split(self.sets, self._members, size)
+        self._families = Family.split(self.sets, self._members, size)
         # groups whose sets have no projection for many rows at once
-        self._alone = {g: s for g, s in enumerate(self.sets) if s is not None and not _in_rows(s)}
+        self._alone = {g: s for g, s in enumerate(self.sets) if s is not None and not in_rows(s)}
         self._layouts: dict[int, _Layout] = {}
         self._must_enter = np.array([g for g, s in enumerate(self.sets) if s is not None and s.needs_entry], np.intp)
 
     @cached_property
     def closed_under_zeroing(self) -> bool:  # type: ignore[override]
-        """Whether all sets are."""
         return all(s.closed_under_zeroing for s in self.sets if s is not None)
 
     @cached_property
     def needs_entry(self) -> bool:  # type: ignore[override]
-        """Whether one of the sets excludes zero."""
         return self._must_enter.size > 0
 
     @cached_property
@@ -75,12 +81,10 @@ class GroupWise(ConstraintSet):
 
     @cached_property
     def accuracy(self) -> float:  # type: ignore[override]
-        """The worst of the sets."""
         return max((s.accuracy for s in self.sets if s is not None), default=ConstraintSet.accuracy)
 
     @property
     def why(self) -> str:
-        """Why the set preserves supports, or does not."""
         if self.closed_under_zeroing:
             return "it is a product over groups of sets that preserve supports"
         name, bad = next((n, s) for n, s in zip(self.names, self.sets, strict=True) if s and not s.closed_under_zeroing)
@@ -109,21 +113,19 @@ class GroupWise(ConstraintSet):
             self.require_features(index.size)
         return like(self.on(index)(values), v)
 
-    project.__doc__ = ConstraintSet.project.__doc__
-
     def on(self, support: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
         """The projection onto a slice, with everything that depends on the support alone worked out before."""
         blocks, alone = self._pieces(support)
 
         def project(values: np.ndarray) -> np.ndarray:
-            out = _in_blocks(blocks, values)
+            out = project_blocks(blocks, values)
             for s, where in alone:
                 out[where] = s.project(values[where], self._place[support[where]])
             return out
 
         return project
 
-    def _pieces(self, support: np.ndarray) -> tuple[list[_Padded], list[tuple[ConstraintSet, np.ndarray]]]:
+    def _pieces(self, support: np.ndarray) -> tuple[list[Padded], list[tuple[ConstraintSet, np.ndarray]]]:
         """The slice as matrices of groups that are projected at once, and the other groups."""
         group = self.group_of(support)
         self.require_slice(support)
@@ -136,9 +138,9 @@ class GroupWise(ConstraintSet):
         Slacks add up, and Σ_g spread_g ||w_g - p_g|| is at most the norm of the spreads times ||w - p||.
         """
         blocks, alone = self._pieces(support)
-        p = _in_blocks(blocks, v)
+        p = project_blocks(blocks, v)
         n, inside = v - p, np.concatenate([np.empty(0, np.intp), *(block.where for block in blocks)])
-        accuracy = max((s.accuracy for s in self.sets if _in_rows(s)), default=0.0)
+        accuracy = max((s.accuracy for s in self.sets if in_rows(s)), default=0.0)
         off = accuracy * math.hypot(norm(v[inside]), norm(p[inside]))
         slack, spreads = off * (norm(n) + 3 * off), [off]
         for s, where in alone:
@@ -150,8 +152,6 @@ class GroupWise(ConstraintSet):
         """k coordinates on which there is a member near v: groups that must be used get a place."""
         if self.closed_under_zeroing:
             return None
-        from ._supports import choose_support
-
         return choose_support(self, v, k, keep)
 
     def violation(self, w: Array) -> float:
@@ -166,14 +166,12 @@ class GroupWise(ConstraintSet):
             worst = max(worst, s.violation(values[where]))
         return worst
 
-    violation.__doc__ = ConstraintSet.violation.__doc__
-
     def has_sparse_maximum(self, mu: float = 1.0) -> bool:
         """Whether `sparse_maximum` is known at this μ: for every group it must be."""
         return all(s.has_sparse_maximum(mu) for s in [*(f.example for f in self._families), *self._alone.values()])
 
-    def sparse_maximum(self, z: Array, k: int, mu: float, keep: Any = None) -> SparseMaximum | None:
-        if not self.has_sparse_maximum(mu):
+    def sparse_maximum(self, z: Array, k: int | Sparsity, mu: float, keep: Any = None) -> SparseMaximum | None:
+        if not self.knows_maximum(as_sparsity(k), mu):
             return None
         k, mu, keep = self._demands(z, k, mu, keep)
         if k == 0:
@@ -195,7 +193,121 @@ class GroupWise(ConstraintSet):
         out[index] = w
         return objective(values[index], w, mu), like(out, z)
 
-    sparse_maximum.__doc__ = ConstraintSet.sparse_maximum.__doc__
+    def slice_on(self, support: np.ndarray) -> ConstraintSet | None:
+        self.require_slice(support)
+        group, inner = self.group_of(support), {}
+        labels = np.full(support.size, None, dtype=object)
+        for g, s in enumerate(self.sets):
+            if s is None:
+                continue
+            where = np.flatnonzero(group == g)
+            part = s.slice_on(self._place[support[where]])  # EmptySlice if the group needs an entry
+            if part is None:
+                return None
+            if where.size:
+                inner[g], labels[where] = part, g
+        return GroupWise(inner, labels) if support.size else Everywhere()
+
+    def rescaled(self, scales: Any) -> ConstraintSet | None:
+        scales, _ = self._units(scales)
+        known = {name: there for name, s, m in self._inner if (there := s.rescaled(scales[m])) is not None}
+        return self._with(known) if len(known) == len(self._inner) else None
+
+    def enclosing(self, n_features: int) -> list[ConstraintSet]:
+        larger = {name: [s] if s.has_sparse_maximum() else s.enclosing(m.size) for name, s, m in self._inner}
+        return [self._with({name: sets[0] for name, sets in larger.items() if sets})]
+
+    def polyhedron(self, n_features: int) -> Polyhedron | None:
+        shape, curved = self._shape(n_features)
+        return None if curved.any() else shape
+
+    def polyhedron_around(self, n_features: int) -> Polyhedron:
+        return self._shape(n_features)[0]
+
+    def polyhedron_on(self, support: np.ndarray) -> Polyhedron | None:
+        """The bounds and caps on the support, cut out of the whole.
+
+        That is written down once: a refit asks for one slice after the other, and to describe each anew takes longer
+        than to solve it.
+        """
+        if (self.n_features or math.inf) * (len(self.sets) + 1) > _LARGEST:
+            return super().polyhedron_on(support)
+        shape, curved = self._whole
+        return None if curved[support].any() else shape.restrict(support).used()
+
+    @cached_property
+    def _whole(self) -> tuple[Polyhedron, np.ndarray]:
+        return self._shape(self._group.size)
+
+    def _shape(self, d: int) -> tuple[Polyhedron, np.ndarray]:
+        """The bounds and caps of d coordinates, and where they do not tell all."""
+        shape, curved = Polyhedron.box(-math.inf, math.inf, d), np.zeros(d, dtype=bool)
+        rows = [shape]
+        for _, s, index in self._inner:
+            part = s.polyhedron(index.size)
+            if part is None:
+                curved[index] = True
+                continue
+            shape.lower[index], shape.upper[index] = part.lower, part.upper
+            wide = np.zeros((part.h.size, d))
+            wide[:, index] = part.A
+            rows.append(replace(part, A=wide))
+        A, h, equal = (np.concatenate([getattr(part, name) for part in rows]) for name in ("A", "h", "equal"))
+        return Polyhedron(shape.lower, shape.upper, A, h, equal, all(part.exact for part in rows)), curved
+
+    def norm_squares(self, n_features: int, k: int) -> np.ndarray:
+        """The largest increments of all groups; infinite where a coordinate is free."""
+        if sum(m.size for _, _, m in self._inner) < n_features:
+            return unbounded(k)
+        parts = [s.norm_squares(m.size, min(k, m.size)) for _, s, m in self._inner if m.size]
+        if not all(np.isfinite(part).all() for part in parts):
+            return unbounded(k)
+        return of_increments(np.concatenate([np.diff(part) for part in parts]), k)
+
+    def signs(self, n_features: int) -> tuple[np.ndarray, np.ndarray]:
+        negative, positive = np.ones(n_features, dtype=bool), np.ones(n_features, dtype=bool)
+        for _, s, index in self._inner:
+            negative[index], positive[index] = s.signs(index.size)
+        return negative, positive
+
+    def natural_scales(self, n_features: int) -> np.ndarray | None:
+        """Those of the sets that have such."""
+        inner = [(m, scales) for _, s, m in self._inner if (scales := s.natural_scales(m.size)) is not None]
+        out = np.ones(n_features)
+        for index, scales in inner:
+            out[index] = scales
+        return out if inner else None
+
+    def shadow_prices(self, w: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        held, group = np.flatnonzero(w), self.group_of(np.arange(w.size))
+        rows = np.zeros((2, len(self.sets) + 1))
+        for block in self._blocks(group[held], held):
+            values = (np.where(block.real, a[block.index], 0.0) for a in (w, c))
+            for row, prices in zip(rows, block.family.example._price_rows(*values), strict=True):
+                row[block.owner] = np.ravel(prices)
+        shift, price = rows[:, group]
+        for g, s in self._alone.items():
+            index = self._members[g]
+            shift[index], price[index] = s.shadow_prices(w[index], c[index])
+        return shift, price
+
+    def groups_and_caps(self, n_features: int) -> GroupsAndCaps:
+        labels = [None if g < 0 else self.names[g] for g in self.group_of(np.arange(n_features)).tolist()]
+        radii = {name: float(getattr(s, "radius", math.inf)) for name, s, _ in self._inner}
+        return labels, {name: radius for name, radius in radii.items() if math.isfinite(radius)} or None
+
+    def _factors(self) -> list[Callable[[np.ndarray], np.ndarray]]:
+        return [partial(_project_within, s, index) for _, s, index in self._inner if index.size]
+
+    @cached_property
+    def _inner(self) -> list[tuple[Any, ConstraintSet, np.ndarray]]:
+        """The groups that are not free: name, set, members."""
+        groups = zip(self.names, self.sets, self._members, strict=True)
+        return [(name, s, members) for name, s, members in groups if s is not None]
+
+    def _with(self, sets: Mapping[Any, ConstraintSet]) -> GroupWise:
+        """The same groups with other sets."""
+        return GroupWise(sets, dict(zip(self.names, self._members, strict=True)))
 
     def _layout(self, d: int) -> _Layout:
         """All d coordinates as padded matrices, and the groups whose sets compute their own maxima."""
@@ -204,14 +316,16 @@ class GroupWise(ConstraintSet):
             blocks = []
             for block in self._blocks(group, np.arange(d)):
                 example = block.family.example
-                if _ranked(example):
+                if is_ranked(example):
                     needs_entry = np.isin(block.owner, self._must_enter)
                     blocks.append(Block(example, block.index, block.real, block.parameters, needs_entry))
             constrained = np.array([s is not None for s in self.sets] + [False])
             free = np.flatnonzero(~constrained[group])[None, :]
             if free.size:
                 blocks.append(Block(Everywhere(), free, np.ones_like(free, dtype=bool), [], np.zeros(1, dtype=bool)))
-            others = [(s, m) for s, m in zip(self.sets, self._members, strict=True) if s is not None and not _ranked(s)]
+            others = [
+                (s, m) for s, m in zip(self.sets, self._members, strict=True) if s is not None and not is_ranked(s)
+            ]
             self._layouts = {d: (blocks, others)}
         return self._layouts[d]
 
@@ -226,7 +340,7 @@ class GroupWise(ConstraintSet):
                     "groups, each needs one entry at least)"
                 )
 
-    def _blocks(self, group: np.ndarray, index: np.ndarray) -> Iterator[_Padded]:
+    def _blocks(self, group: np.ndarray, index: np.ndarray) -> Iterator[Padded]:
         """The given coordinates as few padded matrices, a row a group, for every family of sets.
 
         Groups are put together by size, up to a factor 2, so that padding at most doubles the work; where there
@@ -249,7 +363,7 @@ class GroupWise(ConstraintSet):
                 inside = rows[row]
                 new_row = (np.cumsum(rows) - 1)[row[inside]]
                 shape = (int(rows.sum()), int(count[rows].max()))
-                yield _Padded(family, shape, where[inside], new_row, column[inside], index, group)
+                yield Padded(family, shape, where[inside], new_row, column[inside], index, group)
 
     def _one_by_one(self, group: np.ndarray) -> Iterator[tuple[ConstraintSet, np.ndarray]]:
         for g, s in self._alone.items():
@@ -263,159 +377,7 @@ class GroupWise(ConstraintSet):
         return f"GroupWise({what}, {len(self.names)} groups)"
 
 
-class _Family:
-    """The groups whose sets are projected in one call, with their parameters side by side."""
-
-    def __init__(self, example: RowSet, numbers: list[int], sets: list[Any], members: list[Any], size: int) -> None:
-        self.example = example
-        self.owns = np.zeros(len(sets) + 1, dtype=bool)  # the last entry answers for group -1
-        self.owns[numbers] = True
-        self.parameters = []  # (per group?, values, padding)
-        for position, padding in enumerate(example._parameter_padding):
-            values = np.zeros(len(sets) if padding is None else size)
-            for g in numbers:
-                values[g if padding is None else members[g]] = sets[g]._parameters()[position]
-            self.parameters.append((values, padding))
-
-    @staticmethod
-    def split(sets: list[ConstraintSet | None], members: list[np.ndarray], size: int) -> list[_Family]:
-        numbers: dict[Hashable, list[int]] = {}
-        for g, s in enumerate(sets):
-            if _in_rows(s):
-                numbers.setdefault(s.family, []).append(g)
-        return [_Family(sets[n[0]], n, sets, members, size) for n in numbers.values()]  # type: ignore[arg-type]
-
-
-class _Padded:
-    """Some coordinates as a padded matrix, a row a group, with the parameters that go with them.
-
-    Attributes
-    ----------
-    where : array
-        The places of the values in what is projected; row, column : theirs in the matrix.
-    index, real : matrices
-        The coordinates themselves (0 where there is none), and whether there is one.
-    owner : array
-        The group of each row.
-    """
-
-    def __init__(
-        self,
-        family: _Family,
-        shape: tuple[int, int],
-        where: np.ndarray,
-        row: np.ndarray,
-        column: np.ndarray,
-        index: np.ndarray,
-        group: np.ndarray,
-    ) -> None:
-        self.family, self.shape, self.where, self.row, self.column = family, shape, where, row, column
-        self.index, self.real = np.zeros(shape, dtype=np.intp), np.zeros(shape, dtype=bool)
-        self.index[row, column], self.real[row, column] = index[where], True
-        self.owner = np.zeros(shape[0], dtype=np.intp)
-        self.owner[row] = group[where]
-        self.parameters = [
-            numbers[self.owner][:, None] if padding is None else np.where(self.real, numbers[self.index], padding)
-            for numbers, padding in family.parameters
-        ]
-
-    def fill(self, values: np.ndarray) -> list[np.ndarray]:
-        """The matrix of values, followed by the parameters in shapes that broadcast with it."""
-        block = np.full(self.shape, self.family.example._padding, dtype=values.dtype)
-        block[self.row, self.column] = values[self.where]
-        return [block, *(parameter.astype(values.dtype, copy=False) for parameter in self.parameters)]
-
-
-def _in_rows(s: ConstraintSet | None) -> TypeGuard[RowSet]:
-    """Whether many sets of this class are projected in one call."""
-    return isinstance(s, RowSet) and not s.redefined
-
-
-def _in_blocks(blocks: list[_Padded], values: np.ndarray) -> np.ndarray:
-    """A copy of the values, projected in these groups."""
-    out = values.copy()
-    for block in blocks:
-        rows = project_in_range(block.family.example._project_rows, *block.fill(values))
-        out[block.where] = rows[block.row, block.column]
-    return out
-
-
-def _ranked(s: ConstraintSet) -> bool:
-    """Whether the set tells by score which entries come first; its subclass may compute the maximum in another way."""
-    return _in_rows(s) and type(s).sparse_maximum is RowSet.sparse_maximum
-
-
-def _assign_sets(sets: Any, members: Mapping[Any, np.ndarray]) -> list[ConstraintSet | None]:
-    """One set for each group, None for a free one."""
-    if isinstance(sets, ConstraintSet):
-        sets = dict.fromkeys(members, sets)
-    elif not isinstance(sets, Mapping):
-        raise TypeError(f"sets must be a constraint set or a mapping from group to constraint set, got {sets!r}")
-    unknown = [name for name in sets if name not in members]
-    if unknown:
-        raise ValueError(f"sets names the group {unknown[0]!r}, which groups does not have: {_some(members)}")
-    for name, s in sets.items():
-        if not isinstance(s, ConstraintSet):
-            raise TypeError(f"the set of group {name!r} must be a constraint set, got {s!r}")
-        if s.n_features is not None and s.n_features != members[name].size:
-            raise ValueError(
-                f"group {name!r} has {members[name].size} coordinates, but its set {s!r} has {s.n_features}"
-            )
-        s.require_features(members[name].size)
-    return [sets.get(name) for name in members]
-
-
-def _read_groups(groups: Any) -> tuple[dict[Any, np.ndarray], int | None]:
-    """{group: increasing indices}, and the number of coordinates if labels tell it."""
-    if isinstance(groups, (str, bytes)) or not isinstance(groups, Iterable):
-        raise TypeError(f"groups must be a label for each coordinate, or lists of indices, got {groups!r}")
-    if isinstance(groups, Mapping):
-        return _read_index_lists(groups)
-    entries = groups.tolist() if hasattr(groups, "tolist") else list(groups)
-    if not entries:
-        raise ValueError("groups must not be empty: give a label for each coordinate, or lists of indices")
-    if any(isinstance(entry, (list, set, range, np.ndarray)) for entry in entries):
-        return _read_index_lists(dict(enumerate(entries)))
-    members: dict[Any, list[int]] = {}
-    for i, label in enumerate(entries):
-        try:
-            if label is not None and label == label:  # None and NaN: in no group
-                members.setdefault(label, []).append(i)
-        except TypeError as error:
-            raise TypeError(f"the group label of coordinate {i} must be hashable, got {label!r}") from error
-    return {name: np.array(index, dtype=np.intp) for name, index in members.items()}, len(entries)
-
-
-def _read_index_lists(groups: Mapping[Any, Any]) -> tuple[dict[Any, np.ndarray], None]:
-    members: dict[Any, np.ndarray] = {}
-    owner: dict[int, Any] = {}
-    for name, indices in groups.items():
-        index = _read_indices(name, indices)
-        if index.size and index[0] < 0:
-            raise ValueError(f"group {name!r} must hold indices of at least 0, got {index[0]}")
-        for i in index.tolist():
-            if i in owner:
-                raise ValueError(
-                    f"groups must not overlap: coordinate {i} is in {owner[i]!r} and in {name!r}. For overlapping "
-                    "caps on non-negative weights use PackingPolytope(A, b); for other overlapping constraints "
-                    "Intersection of one GroupWise for each layer"
-                )
-            owner[i] = name
-        members[name] = index
-    return members, None
-
-
-def _read_indices(name: Any, indices: Any) -> np.ndarray:
-    if isinstance(indices, (str, bytes)) or not isinstance(indices, Iterable):
-        raise TypeError(f"group {name!r} must be a list of indices of coordinates, got {indices!r}")
-    listed = list(indices)
-    if any(isinstance(i, (bool, np.bool_)) or not isinstance(i, Integral) for i in listed):
-        raise TypeError(f"group {name!r} must hold integers, the indices of coordinates, got {listed[:8]!r}")
-    if any(abs(i) > np.iinfo(np.intp).max for i in listed):
-        raise ValueError(f"group {name!r} must hold indices of coordinates, got {max(listed, key=abs)}")
-    return np.unique(np.array(listed, dtype=np.intp))
-
-
-def _some(names: Iterable[Any]) -> str:
-    listed = [repr(name) for name in names]
-    return ", ".join(listed[:8]) + (", ..." if len(listed) > 8 else "")
+def _project_within(s: ConstraintSet, index: np.ndarray, u: np.ndarray) -> np.ndarray:
+    moved = u.copy()
+    moved[index] = s.project(u[index])
+    return moved

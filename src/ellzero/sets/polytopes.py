@@ -1,16 +1,135 @@
-"""Polytopes of non-negative vectors under caps."""
+"""Non-negative vectors under a budget, or under several caps."""
 
 from __future__ import annotations
 
+import math
 import sys
-from typing import Any
+from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 
-from .._core.arrays import Array, like, to_host
-from .._core.validation import as_numbers, check_vector
+from .._core.arrays import Array, like, namespace, to_host
+from .._core.validation import as_numbers, check_nonnegative, check_vector
 from ._range import in_range, narrowed, project_in_range
+from ._reach import of_ball
+from ._tables import at_largest, budget_increments, simplex_threshold, to_sub_simplex
 from .base import ConstraintSet, on_host
+from .elementwise import Box, NonNegative, relative_excess
+from .polyhedron import Polyhedron
+from .rows import RadiusSet, RowSet
+
+
+class SubSimplex(RadiusSet):
+    """argmin ||w - v|| over w >= 0, Σ_i w_i <= total: a budget that need not be spent."""
+
+    _parameter_padding: ClassVar[dict[str, float | None]] = {"total": None}
+
+    def __init__(self, total: float = 1.0) -> None:
+        self.total = self.radius = check_nonnegative(total, "total")
+
+    @property
+    def why(self) -> str:
+        return "zeroing non-negative entries never increases their sum"
+
+    def _project_rows(self, v: Array, *parameters: Any) -> Array:
+        return to_sub_simplex(v, *parameters)
+
+    def _violation_rows(self, v: Array, *parameters: Any) -> Array:
+        xp = namespace(v)
+        negative = xp.max(xp.maximum(-v, 0.0 * v), axis=-1, keepdims=True)
+        return xp.maximum(negative, relative_excess(xp.sum(v, axis=-1, keepdims=True), *parameters))
+
+    def _score_rows(self, z: Array, mu: float, *parameters: Any) -> Array:
+        return z
+
+    def _linear_rows(self, z: Array, *parameters: Any) -> Array:
+        xp = namespace(z)
+        return xp.where(z > 0, at_largest(z, *parameters), xp.zeros_like(z))
+
+    def _increments(self, z: np.ndarray, mu: float, *parameters: Any) -> np.ndarray:
+        return budget_increments(self, z, z, mu, *parameters, exact=False)
+
+    def _price_rows(self, w: np.ndarray, c: np.ndarray) -> tuple[Any, Any]:
+        return 0.0, np.abs(c).max(axis=-1, keepdims=True, initial=0.0)
+
+    def signs(self, n_features: int) -> tuple[np.ndarray, np.ndarray]:
+        return NonNegative().signs(n_features)
+
+    def polyhedron(self, n_features: int) -> Polyhedron:
+        return Polyhedron.box(0.0, math.inf, n_features).with_row(1.0, self.total)
+
+    def rescaled(self, scales: Any) -> ConstraintSet:
+        """A budget again, or a weighted one where the units differ."""
+        scales, c = self._units(scales)
+        return SubSimplex(self.total / c) if c else PackingPolytope(scales[None, :], [self.total])
+
+
+class Simplex(RowSet):
+    """argmin ||w - v|| over w >= 0, Σ_i w_i = total: a budget that must be spent exactly.
+
+    Not support-preserving: the projection of a sparse vector may need entries outside its support. It is still
+    usable where a projection onto its sparse members is known, or with the projection "restricted".
+    """
+
+    _padding = -np.inf
+    _parameter_padding: ClassVar[dict[str, float | None]] = {"total": None}
+
+    def __init__(self, total: float = 1.0) -> None:
+        self.total = check_nonnegative(total, "total")
+
+    @cached_property
+    def closed_under_zeroing(self) -> bool:  # type: ignore[override]
+        """Whether it holds zero alone."""
+        return self.total == 0
+
+    @cached_property
+    def needs_entry(self) -> bool:  # type: ignore[override]
+        """Whether there is something to spend."""
+        return self.total > 0
+
+    @property
+    def why(self) -> str:
+        if self.closed_under_zeroing:
+            return "it holds the zero vector alone"
+        return f"zeroing an entry breaks the exact budget Σw = {self.total:g}"
+
+    def _project_rows(self, v: Array, *parameters: Any) -> Array:
+        shifted, threshold, _ = simplex_threshold(v, *parameters)
+        xp = namespace(v)
+        return xp.maximum(shifted - threshold, xp.zeros_like(v))
+
+    def _violation_rows(self, v: Array, *parameters: Any) -> Array:
+        xp = namespace(v)
+        (total,) = parameters
+        v = xp.where(v == -np.inf, 0.0 * xp.ones_like(v), v)  # padding
+        negative = xp.max(xp.maximum(-v, 0.0 * v), axis=-1, keepdims=True)
+        spent = xp.sum(v, axis=-1, keepdims=True)
+        return xp.maximum(negative, relative_excess(xp.abs(spent - total) + total, total))
+
+    def _score_rows(self, z: Array, mu: float, *parameters: Any) -> Array:
+        return z
+
+    def _linear_rows(self, z: Array, *parameters: Any) -> Array:
+        return at_largest(z, *parameters)
+
+    def _increments(self, z: np.ndarray, mu: float, *parameters: Any) -> np.ndarray:
+        return budget_increments(self, z, z, mu, *parameters, exact=True)
+
+    def _price_rows(self, w: np.ndarray, c: np.ndarray) -> tuple[Any, Any]:
+        # an exact budget has a multiplier of either sign, a cap a positive one
+        held = w != 0
+        return np.where(held, c, 0.0).sum(axis=-1, keepdims=True) / np.maximum(held.sum(axis=-1, keepdims=True), 1), 0.0
+
+    def polyhedron(self, n_features: int) -> Polyhedron:
+        return Polyhedron.box(0.0, math.inf, n_features).with_row(1.0, self.total, equal=True)
+
+    def rescaled(self, scales: Any) -> ConstraintSet | None:
+        c = self._units(scales)[1]
+        return Simplex(self.total / c) if c else None
+
+    def norm_squares(self, n_features: int, k: int) -> np.ndarray:
+        return of_ball(self.total, k)
 
 
 class PackingPolytope(ConstraintSet):
@@ -51,10 +170,9 @@ class PackingPolytope(ConstraintSet):
 
     @property
     def why(self) -> str:
-        """Why the set preserves supports."""
         return "with A >= 0, zeroing non-negative entries never increases Aw"
 
-    def _columns(self, index: np.ndarray) -> np.ndarray:
+    def _columns(self, index: Any) -> np.ndarray:
         columns = self.A[:, index]
         return columns if isinstance(columns, np.ndarray) else columns.toarray()
 
@@ -68,20 +186,38 @@ class PackingPolytope(ConstraintSet):
         w[free] = project_in_range(_project_on_caps, values[free].astype(float), A[np.ix_(rows, free)], self.b[rows])
         return like(w, v)
 
-    project.__doc__ = ConstraintSet.project.__doc__
-
     def violation(self, w: Array) -> float:
         values = to_host(w).astype(float)
         excess = float(narrowed(in_range(self._excess, values, self.b)))
         return max(excess, float((-values).max(initial=0.0)), 0.0)
-
-    violation.__doc__ = ConstraintSet.violation.__doc__
 
     def _excess(self, w: np.ndarray, b: np.ndarray) -> Any:
         A = self.A if w.dtype == np.float64 else self._columns(np.arange(w.size)).astype(w.dtype)
         # a cap of zero, and one so small that only absolute errors mean something, is not divided by
         least = np.finfo(np.float64).smallest_normal
         return ((A @ w - b) / np.where(b > 0, np.maximum(b, least), 1.0)).max(initial=0.0)
+
+    def signs(self, n_features: int) -> tuple[np.ndarray, np.ndarray]:
+        return NonNegative().signs(n_features)
+
+    def slice_on(self, support: np.ndarray) -> ConstraintSet:
+        return PackingPolytope(self.A[:, support], self.b)
+
+    def polyhedron(self, n_features: int) -> Polyhedron:
+        box = Polyhedron.box(0.0, math.inf, n_features)
+        return Polyhedron(box.lower, box.upper, self._columns(slice(None)), self.b, np.zeros(self.b.size, dtype=bool))
+
+    def enclosing(self, n_features: int) -> list[ConstraintSet]:
+        """A box, and a budget for every cap that weighs all coordinates."""
+        A = self._columns(slice(None))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            most = np.where(A > 0, self.b[:, None] / A, math.inf).min(axis=0, initial=math.inf)
+        least = A.min(axis=1, initial=math.inf)
+        budgets = [SubSimplex(cap / weight) for cap, weight in zip(self.b, least, strict=True) if weight > 0]
+        return [Box(0.0, most), *budgets]
+
+    def rescaled(self, scales: Any) -> ConstraintSet:
+        return PackingPolytope(self.A * self._units(scales)[0][None, :], self.b)
 
     def _arguments(self) -> dict[str, Any]:
         return {"A": f"<{self.A.shape[0]} caps on {self.A.shape[1]} coordinates>", "b": self.b}

@@ -11,13 +11,15 @@ import numpy as np
 
 from .._core.arrays import Array, like, to_host
 from .._core.validation import check_nonnegative, check_number
-from ._positions import Positions
 from ._quadratic import minimise_over_polytope
 from ._range import in_range, project_in_range, widened
-from .balls import L1Ball, SubSimplex
-from .base import ConstraintSet, EmptySlice, _short, on_host
+from .base import ConstraintSet, EmptySlice, GroupsAndCaps, _short, on_host
 from .elementwise import Box
 from .groups import GroupWise
+from .l1 import L1Ball
+from .polyhedron import Polyhedron
+from .polytopes import Simplex, SubSimplex
+from .positions import Positions
 
 
 class Portfolio(ConstraintSet):
@@ -75,12 +77,10 @@ class Portfolio(ConstraintSet):
 
     @cached_property
     def forced(self) -> np.ndarray:  # type: ignore[override]
-        """Positions whose bounds exclude 0."""
         return self.box.forced
 
     @property
     def why(self) -> str:
-        """Why the set preserves supports, or does not."""
         if self.closed_under_zeroing:
             return "zeroing positions keeps every bound and cap, and never increases the sum of long positions"
         if not self.box.closed_under_zeroing:
@@ -108,11 +108,9 @@ class Portfolio(ConstraintSet):
             self.groups.require_features(d, of)
 
     def forced_among(self, n_features: int) -> np.ndarray:
-        """Coordinates that are nonzero in every member with this many coordinates."""
         return self.box.forced_among(n_features)
 
     def require_slice(self, support: Array | None) -> None:
-        """Raise EmptySlice if no member is zero outside the support."""
         if support is not None:
             self.box.require_slice(support)
             self._require(self._positions(to_host(support)))
@@ -133,13 +131,9 @@ class Portfolio(ConstraintSet):
         self._require(self._positions(index))
         return like(project_in_range(partial(self._on_positions, index, Positions.project), values.astype(float)), v)
 
-    project.__doc__ = ConstraintSet.project.__doc__
-
     def violation(self, w: Array) -> float:
         values, index = on_host(w, None)
         return float(in_range(partial(self._on_positions, index, Positions.violation), values.astype(float)))
-
-    violation.__doc__ = ConstraintSet.violation.__doc__
 
     def quadratic_minimum(self, G: np.ndarray, b: np.ndarray, support: np.ndarray) -> np.ndarray | None:
         """argmin uᵀGu - 2bᵀu over the slice on the support; None where that cannot be done accurately."""
@@ -212,6 +206,48 @@ class Portfolio(ConstraintSet):
                 sets[g] = ball(cap) if self.caps[g] < math.inf else Box(lower, upper)
             self._known = {d: GroupWise(sets, places)}
         return self._known[d]
+
+    def signs(self, n_features: int) -> tuple[np.ndarray, np.ndarray]:
+        return self.box.signs(n_features)
+
+    def polyhedron(self, n_features: int) -> Polyhedron | None:
+        """Bounds and caps, without the lower end of a budget that need not be spent; None for one with short positions.
+
+        There the budget counts Σw, not Σ|w|.
+        """
+        return self.polyhedron_on(np.arange(n_features))
+
+    def polyhedron_on(self, support: np.ndarray) -> Polyhedron | None:
+        """Bounds and caps on the support, see `polyhedron`."""
+        if not self.long_only and not (self.least == -math.inf and self.most == math.inf):
+            return None
+        part = self._positions(support)
+        capped = np.flatnonzero(np.isfinite(self.caps[:-1]))
+        A = (part.group == capped[:, None]).astype(float)
+        exact = self.least in (self.most, -math.inf)
+        shape = Polyhedron(
+            part.lower, part.upper, A, self.caps[capped], np.zeros(capped.size, dtype=bool), exact
+        ).used()
+        return shape.with_row(1.0, self.most, self.least == self.most) if math.isfinite(self.most) else shape
+
+    def enclosing(self, n_features: int) -> list[ConstraintSet]:
+        """The bounds alone, the caps alone, the budget alone."""
+        larger: list[ConstraintSet] = [Box(*self.box._ends(n_features))]
+        if self.groups is not None:
+            ball = SubSimplex if self.long_only else L1Ball
+            finite = {g: float(cap) for g, cap in enumerate(self.caps[:-1]) if math.isfinite(cap)}
+            larger.append(
+                GroupWise({g: ball(cap) for g, cap in finite.items()}, {g: self.groups._members[g] for g in finite})
+            )
+        if self.long_only and math.isfinite(self.most):
+            larger.append((Simplex if self.least == self.most else SubSimplex)(self.most))
+        return larger
+
+    def groups_and_caps(self, n_features: int) -> GroupsAndCaps:
+        if self.groups is None:
+            return None, None
+        caps = {name: float(cap) for name, cap in zip(self.names, self.caps, strict=False) if math.isfinite(cap)}
+        return self.groups.groups_and_caps(n_features)[0], caps or None
 
     def shadow_prices(self, w: np.ndarray, c: np.ndarray) -> tuple[float, np.ndarray]:
         """The multipliers λ of the budget and θ_{g(i)} of the caps at w, where c is the negative gradient.

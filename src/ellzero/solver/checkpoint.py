@@ -1,22 +1,28 @@
-"""A run on disk: its state after an iteration, and the queries since."""
+"""A run on disk: its state after an iteration, beside it the journal of queries, and how a run goes on from them."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import os
-from collections import deque
-from collections.abc import Callable, Sequence
+import time
+import warnings
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..risks.evaluation import Outcome, Task
+from .._core.arrays import index_like, to_host
+from ..risks.base import Point
+from .journal import Journal, journal_of
+from .run import Run
 
-FORMAT = 1
+#: of the files; one that is changed reads no older files
+FORMAT = 2
+_SECONDS_BETWEEN_CHECKPOINTS = 1.0
+_POINT_FACTS = ("_value", "booked", "valued_at", "estimated", "refitted")
+_COUNTED = ("n_gradients", "n_values", "n_thresholds", "n_monitor", "iteration")
 
 
 def save(path: Path, arrays: dict[str, np.ndarray], facts: dict[str, Any]) -> None:
@@ -64,139 +70,179 @@ def not_a_checkpoint(path: Path, error: Exception) -> ValueError:
     )
 
 
-def journal_of(path: Path | None) -> Path | None:
-    """The file beside a checkpoint that holds the queries since."""
-    return None if path is None else path.with_name(path.name + ".journal")
-
-
-#: what a query gave that was under way when the process was ended
-KILLED = Outcome(math.nan, "killed", "the process was ended while it was under way")
-
-
-class Journal:
-    """The queries since the last checkpoint, a JSON line before and one after each, so that none is forgotten.
-
-    A query that had gone out when the process was killed counts; one that was finished need not be asked again.
-    Lines are written at once: they outlive the process, though not a power cut.
+class Files:
+    """The checkpoint of a run and the journal beside it, read and written; or none at all.
 
     Parameters
     ----------
-    path : Path, optional
-        Where to write; nowhere by default.
-    earlier : Path, optional
-        The journal of an earlier sitting, from which the run goes on.
-    first : int
-        Queries with smaller numbers are in the checkpoint already.
-    complain : callable
-        Is told of an error of the disk, which ends no run.
+    checkpoint : Path, optional
+        Where to write.
+    resume : Path, optional
+        What to go on from.
     """
 
-    def __init__(
-        self, path: Path | None, earlier: Path | None, first: int, complain: Callable[[OSError], None]
-    ) -> None:
-        self.asked: dict[tuple[int, int, str], deque[Outcome]] = {}
-        self.n_unused = self.n_unused_of_end = 0
-        self.complain = complain
-        lines = earlier.read_bytes().splitlines() if earlier is not None and earlier.exists() else []
-        for line in lines:
-            self._read(line, first)
-        # a line may have been torn when the process was killed: the next one must not be glued to it
-        self._file = None if path is None else path.open("wb" if path != earlier else "ab", buffering=0)
-        self._torn = path == earlier and bool(lines)
-        if self._file is not None and path != earlier:
-            self._write(b"".join(line + b"\n" for line in lines))
+    def __init__(self, checkpoint: Path | None = None, resume: Path | None = None) -> None:
+        if checkpoint is not None and not checkpoint.parent.is_dir():
+            raise FileNotFoundError(
+                f"checkpoint={str(checkpoint)!r}: there is no folder {str(checkpoint.parent)!r}; create it first"
+            )
+        if checkpoint is not None and checkpoint.is_dir():
+            raise IsADirectoryError(
+                f"checkpoint={str(checkpoint)!r} is a folder; name a file, such as 'run.npz', in it"
+            )
+        self.checkpoint, self.resume = checkpoint, resume
+        self._session: dict[str, Any] | None = None  # what the session of a black box goes on from
+        self._on_disk: int | None = None  # the iteration that the checkpoint holds
+        self._saved = -math.inf
+        self._warned = False  # that the checkpoint cannot be written
 
-    def _read(self, line: bytes, first: int) -> None:
+    def open(self, run: Run) -> None:
+        """Let a run go on from its checkpoint, if there is one, and prepare to write."""
+        if self.resume is not None:
+            self._session = unpack(run, *load(self.resume), self.resume)
+            self._on_disk = run.state.nit if self.resume == self.checkpoint else None
+        if not run.problem.risk.has_gradient and (self.checkpoint is not None or self.resume is not None):
+            first = 0 if self._session is None else int(self._session["asked"])
+            run.journal = Journal(journal_of(self.checkpoint), journal_of(self.resume), first, self._cannot_write)
+            run.state.counts.waiting = run.journal.n_unused_of_end
+
+    def begin(self, run: Run) -> None:
+        """Go on where the session of a black box was; write before its first query, so that none is ever forgotten."""
+        if self._session is not None:
+            run.session.restore(self._session)
+        if run.journal is not None and self.checkpoint is not None and self._on_disk is None:
+            self._save(run)
+
+    def update(self, run: Run, *, now: bool = False) -> None:
+        """Write a checkpoint if it is time: a black box after every iteration, others about every second."""
+        if self.checkpoint is None:
+            return
+        if run.state.nit == self._on_disk:
+            return  # the file is up to date, and the journal beside it may hold what the end needs
+        if not (now or run.journal or time.perf_counter() - self._saved > _SECONDS_BETWEEN_CHECKPOINTS):
+            return
+        run.session.retire()
+        if self._save(run) and run.journal is not None:
+            run.journal.clear()
+
+    def _save(self, run: Run) -> bool:
+        """Write a checkpoint; whether that was possible."""
+        assert self.checkpoint is not None
+        self._saved = time.perf_counter()
         try:
-            record = json.loads(line)
-            key = int(record["query"]), int(record["attempt"]), str(record["point"])
-            event, value = record["event"], record.get("value")
-            outcome = Outcome(
-                math.nan if value is None else float(value), str(record.get("kind", "")),
-                str(record.get("message", "")), called=bool(record.get("called", True)),
-            )  # fmt: skip
-        except (ValueError, KeyError, TypeError):  # torn
-            return
-        if key[0] < first:
-            return
-        outcomes = self.asked.setdefault(key, deque())
-        if event == "begin":
-            outcomes.append(KILLED)
-            self.n_unused += 1
-            self.n_unused_of_end += bool(record.get("end"))
-        elif event == "void" and outcomes:
-            outcomes.pop()
-            self.n_unused -= 1
-        elif event == "done" and outcomes:
-            outcomes[-1] = outcome
-
-    def lookup(self, task: Task) -> Outcome | None:
-        """What came of a query in an earlier sitting; each time it was asked is told once."""
-        outcomes = self.asked.get(_key(task)) if self.n_unused else None
-        if not outcomes:
-            return None
-        self.n_unused -= 1
-        return outcomes.popleft()
-
-    def retire(self) -> int:
-        """How many queries of earlier sittings nobody has looked up, and will not any more."""
-        unused, self.n_unused, self.n_unused_of_end = self.n_unused, 0, 0
-        self.asked.clear()
-        return unused
-
-    def begin(self, tasks: Sequence[Task], *, end: bool) -> None:
-        """Note queries that go out now; `end` for those with which a run settles its answer."""
-        self._note("begin", tasks, end=end)
-
-    def void(self, task: Task) -> None:
-        """Note that a query never began."""
-        self._note("void", [task])
-
-    def done(self, task: Task, outcome: Outcome) -> None:
-        """Note a finished query."""
-        value = outcome.value if math.isfinite(outcome.value) else None
-        told = {"value": value, "kind": outcome.kind, "message": outcome.message, "called": outcome.called}
-        self._note("done", [task], **told)
-
-    def _note(self, event: str, tasks: Sequence[Task], **facts: Any) -> None:
-        if self._file is not None:
-            names = [dict(zip(("query", "attempt", "point"), _key(task), strict=True)) for task in tasks]
-            self._write("".join(json.dumps({**name, "event": event, **facts}) + "\n" for name in names).encode())
-
-    def _write(self, text: bytes) -> None:
-        if self._file is None:
-            return
-        if self._torn:
-            text = b"\n" + text
-        try:
-            self._torn = self._file.write(text) != len(text)
-            if self._torn:
-                self.complain(OSError("no space left"))
+            save(self.checkpoint, *pack(run))
         except OSError as error:
-            self._torn = True
-            self.complain(error)
+            self._cannot_write(error)
+            return False
+        self._on_disk = run.state.nit
+        return True
 
-    def clear(self) -> None:
-        """Forget everything: a checkpoint holds it now."""
-        self.retire()
-        if self._file is not None:
-            try:
-                self._file.seek(0)
-                self._file.truncate()
-                self._torn = False
-            except OSError as error:
-                self.complain(error)
-
-    def close(self) -> None:
-        """Close the file."""
-        if self._file is not None:
-            self._file.close()
+    def _cannot_write(self, error: OSError) -> None:
+        """A disk that is full ends no run; it is said once."""
+        if not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"checkpoint={str(self.checkpoint)!r} cannot be written ({error}); the run goes on, and can be resumed "
+                "from the last checkpoint that was written, if there is one",
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
 
-def _key(task: Task) -> tuple[int, int, str]:
-    return task.number, task.attempt, _digest(task.w)
+def pack(run: Run) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """The state of a run between two iterations: arrays, and facts for JSON."""
+    state = run.state
+    arrays, facts = {"history": np.array(state.history.rows, dtype=float)}, dict[str, Any]()
+    roles = [state.point, state.best, *state.candidates.points]
+    points = list(dict.fromkeys(roles))  # a point with two roles is one point, also after a resume
+    for number, point in enumerate(points):
+        arrays[f"{number}.w"] = to_host(point.w)
+        if point.support is not None:
+            arrays[f"{number}.support"] = to_host(point.support)
+    facts["points"] = [{name: getattr(point, name) for name in _POINT_FACTS} for point in points]
+    facts["roles"] = [points.index(point) for point in roles]
+    for name, value in run.oracle.state().items():
+        if isinstance(value, np.ndarray):
+            arrays[f"oracle.{name}"] = value
+        else:
+            facts.setdefault("oracle", {})[name] = value
+    learnt = {name: value for name, value in vars(run.step).items() if isinstance(value, float)}
+    facts["run"] = {
+        "nit": state.nit, "first_residual": state.first_residual, "step": learnt, "seconds": state.clock.seconds,
+        "entropy": state.entropy,
+    }  # fmt: skip
+    facts["counts"] = {name: getattr(state.counts, name) for name in _COUNTED}
+    facts["session"] = run.session.facts()
+    facts["problem"] = _fingerprint(run)
+    return arrays, facts
 
 
-def _digest(w: np.ndarray) -> str:
-    """A name for a point: the number of a query alone does not tell a run that ended from one that goes on."""
-    return hashlib.sha1(w.tobytes(), usedforsecurity=False).hexdigest()[:16]
+def unpack(run: Run, arrays: dict[str, np.ndarray], facts: dict[str, Any], path: Path) -> dict[str, Any] | None:
+    """Give a run the state that was saved; what the session of a black box needs is returned."""
+    here = _fingerprint(run)
+    try:
+        there = {name: facts["problem"][name] for name in here}
+    except Exception as error:
+        raise not_a_checkpoint(path, error) from error
+    for name, value in here.items():
+        if there[name] != value:
+            raise ValueError(
+                f"resume={str(path)!r} belongs to another problem: there {name} is {there[name]!r}, here {value!r}"
+            )
+    try:
+        _take_over(run, arrays, facts)
+        session = dict(facts["session"])
+    except Exception as error:  # a file of the right format that does not hold what it should
+        raise not_a_checkpoint(path, error) from error
+    _same_data(run, path)
+    return session or None
+
+
+def _take_over(run: Run, arrays: dict[str, np.ndarray], facts: dict[str, Any]) -> None:
+    state = run.state
+    points = [_restored_point(run, number, arrays, fact) for number, fact in enumerate(facts["points"])]
+    state.point, state.best, *state.candidates.points = (points[number] for number in facts["roles"])
+    saved = facts["run"]
+    state.nit, state.first_residual = int(saved["nit"]), float(saved["first_residual"])
+    for name, value in saved["step"].items():
+        setattr(run.step, name, float(value))
+    state.clock.before, state.entropy[:] = float(saved["seconds"]), [int(number) for number in saved["entropy"]]
+    for name in _COUNTED:
+        setattr(state.counts, name, int(facts["counts"][name]))
+    state.history.rows = [tuple(row) for row in arrays["history"].tolist()]
+    oracle = {name.removeprefix("oracle."): a for name, a in arrays.items() if name.startswith("oracle.")}
+    run.oracle.restore({**oracle, **facts.get("oracle", {})})
+
+
+def _restored_point(run: Run, number: int, arrays: dict[str, np.ndarray], facts: dict[str, Any]) -> Point:
+    risk = run.problem.risk
+    w = risk.as_vector(arrays[f"{number}.w"])
+    support = arrays.get(f"{number}.support")
+    point = risk.at(w, None if support is None else index_like(support, w))
+    for name in _POINT_FACTS:
+        setattr(point, name, facts[name])
+    return point
+
+
+def _fingerprint(run: Run) -> dict[str, Any]:
+    """What must agree for a run to be continued."""
+    problem = run.asked
+    return {
+        "n_features": problem.risk.n_features, "n_terms": problem.risk.n_terms, "k": problem.sparsity.k,
+        "sparsity": repr(problem.sparsity),
+        "keep": problem.kept.tolist(), "risk": type(problem.risk).__name__, "constraint": repr(problem.gamma),
+        "method": run.method.name,
+    }  # fmt: skip
+
+
+def _same_data(run: Run, path: Path) -> None:
+    """Refuse to go on with other data: R at the saved point must be what was saved."""
+    point, risk = run.state.point, run.problem.risk
+    if point._value is None or not risk.has_gradient:
+        return
+    value = risk.at(point.w, point.support).value
+    if abs(value - point._value) > 1e-6 * (abs(value) + abs(point._value)):
+        raise ValueError(
+            f"resume={str(path)!r} belongs to other data: the objective at its point was {point._value:.8g}, "
+            f"here it is {value:.8g}"
+        )

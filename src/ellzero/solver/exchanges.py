@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._core.arrays import to_host
-from ..risks.base import Point, Risk
-from ..sets import ConstraintSet, EmptySlice, GroupWise, L1Ball, Simplex, SubSimplex
-from ..sets._signs import admissible_signs
+from ..risks.base import Point
+from ..sets import ConstraintSet, EmptySlice
+from .problem import Problem
+from .projections import proposed_support
 from .refit import Units, refit
 
 __all__ = ["SwapSearch", "Units", "refit"]
@@ -64,9 +65,49 @@ def _inverse(G: np.ndarray) -> np.ndarray:
         return np.full(G.shape, np.nan)
 
 
+class Exchange(NamedTuple):
+    """A move from one choice to another: what leaves, what comes, and what it seems to gain.
+
+    The rank is that among the moves for the same place.
+    """
+
+    out: tuple[int, ...]
+    into: tuple[int, ...]
+    rank: int
+    gain: float
+
+
+@dataclass
+class _Books:
+    """The terms of the formula at a point, see `SwapSearch`.
+
+    Of the newcomers: the slope c without what the sum of a budget is worth, the price θ of a unit of a cap, the worth
+    of the slope (0 for those inside), G_jj and q_j (G_jj where q is too dear). Of the places S: their values, C (None
+    where it is too dear), H, its diagonal, and the loss that removing each costs.
+    """
+
+    c: np.ndarray
+    price: Any
+    worth: np.ndarray
+    outside: np.ndarray
+    diagonal: np.ndarray
+    q: np.ndarray
+    S: np.ndarray
+    values: np.ndarray
+    C: np.ndarray | None
+    H: np.ndarray
+    h: np.ndarray
+    loss: np.ndarray
+
+    def filling(self) -> np.ndarray:
+        """What each newcomer gains in a place that is free."""
+        room = np.maximum(self.q, 1e-9 * self.diagonal)
+        return np.where(self.outside, self.worth**2 / room, -np.inf)
+
+
 @dataclass
 class SwapSearch:
-    """Exchange one kept coordinate for one left out, until no exchange helps.
+    """Exchange one kept coordinate, or atom, for one left out, until no exchange helps.
 
     Without Γ, for a quadratic R with half Hessian G, the change of R is known for all k(d-k) exchanges at once
     (C = G[:,S], H = inv(G_SS), c = -½∇R, B = CH, q_j = G_jj - Σ_l B_jl C_jl): removing i and adding j changes R by
@@ -78,7 +119,7 @@ class SwapSearch:
     square) in the span of the kept columns.
 
     With Γ, or for another R, the formula ranks the exchanges, and the best few of each round are tried by a refit: at
-    the end none of these helps.
+    the end none of these helps. So it is with atoms of several coordinates, whose worth is the sum of theirs.
 
     Attributes
     ----------
@@ -96,10 +137,7 @@ class SwapSearch:
         That of R where it is the same everywhere, with all that was gathered of it.
     """
 
-    risk: Risk
-    gamma: ConstraintSet
-    k: int
-    keep: np.ndarray
+    problem: Problem
     units: Units | None = None
     deadline: float = math.inf
     thorough: bool = True
@@ -113,15 +151,14 @@ class SwapSearch:
     @np.errstate(over="ignore", invalid="ignore")
     def improve(self, point: Point) -> Point:
         """The point after all exchanges that helped; never a worse one."""
-        best = point
-        if not point.visits:  # not refitted by the step that led here
-            start = np.union1d(np.flatnonzero(to_host(point.w)), self.keep).astype(np.intp)
-            best = min(point, self._refit(start, point), key=lambda p: p.value)
-        model = self.model or self.risk.curvature(best)
-        if model is None or not self.risk.convex:
+        risk, sparsity, best = self.problem.risk, self.problem.sparsity, point
+        if not point.refitted:
+            best = min(point, self._refit(self.problem.support_of(point.w), point), key=lambda p: p.value)
+        model = self.model or risk.curvature(best)
+        if model is None or not risk.convex:
             return best
         self.model, spent = model if model.exact else None, model.spent
-        self.thorough = self.thorough and self.k * (self.risk.n_features - self.k) <= _SMALL
+        self.thorough = self.thorough and sparsity.k * (sparsity.most(risk.n_features) - sparsity.k) <= _SMALL
         diagonal = model.diagonal
         diagonal = np.where(diagonal > 1e-300, diagonal, 1e300)  # a column of zeros is worth nothing
         for _ in range(self.max_rounds):
@@ -132,7 +169,7 @@ class SwapSearch:
             best, self.helped = improved, True
             if not model.exact:
                 self.n_products += model.spent - spent
-                model = self.risk.curvature(best)
+                model = risk.curvature(best)
                 assert model is not None  # as before
                 spent = model.spent
         self.n_products += model.spent - spent
@@ -140,38 +177,40 @@ class SwapSearch:
 
     def kicked(self, point: Point, rng: np.random.Generator) -> Point:
         """Another start: a third of the support, chosen at random, is given up; `improve` fills the places again."""
+        problem, sparsity = self.problem, self.problem.sparsity
         support = np.flatnonzero(to_host(point.w))
-        movable = np.setdiff1d(support, self.keep)
+        atoms = support if sparsity.atoms is None else sparsity.atoms[support]
+        movable = np.setdiff1d(atoms, atoms[np.isin(support, problem.kept)])
         leave = rng.choice(movable, min(movable.size, max(1, movable.size // 3)), replace=False)
-        stay = np.setdiff1d(support, leave)
-        if type(self.gamma).sparse_support is not ConstraintSet.sparse_support:
+        leaving = np.isin(atoms, leave)
+        stay = support[~leaving]
+        if type(problem.gamma).sparse_support is not ConstraintSet.sparse_support:
             # Γ may have no member on so few places: others are put there at once, at random
             v = to_host(point.w).astype(float)
             size = float(np.abs(v).max(initial=0.0))
             v += rng.random() * size * rng.random(v.size)
-            v[leave] = -size
-            proposed = self.gamma.sparse_support(v, self.k, self.keep)
+            v[support[leaving]] = -size
+            proposed = proposed_support(problem.gamma, sparsity, v, problem.kept)
             stay = stay if proposed is None else proposed
         try:
             return self._refit(stay, point)
         except EmptySlice:
             return point
 
-    def _refit(self, support: np.ndarray, start: Point) -> Point:
-        return refit(self.risk, self.gamma, support, start.w, self.units, self.deadline)
+    def _refit(self, support: np.ndarray, start: Point | None) -> Point:
+        w = None if start is None else start.w
+        return refit(self.problem.risk, self.problem.gamma, support, w, self.units, self.deadline)
 
     @np.errstate(over="ignore", invalid="ignore")
     def best_of_all(self, point: Point) -> Point:
-        """The best point on any k coordinates, each tried by a refit: where there are but few such supports."""
-        others = np.setdiff1d(np.arange(self.risk.n_features), self.keep)
+        """The best point on any support, each tried by a refit: where there are but few."""
         best = point
-        for chosen in itertools.combinations(others.tolist(), self.k - self.keep.size):
+        for support in self.problem.sparsity.supports(self.problem.risk.n_features, self.problem.kept):
             self.cut = time.perf_counter() > self.deadline
             if self.cut:
                 break
             with suppress(EmptySlice):
-                support = np.union1d(self.keep, chosen).astype(np.intp)
-                candidate = refit(self.risk, self.gamma, support, None, self.units, self.deadline)
+                candidate = self._refit(support, None)
                 best = candidate if candidate.value < best.value else best
         return best
 
@@ -179,29 +218,31 @@ class SwapSearch:
         """The point after the exchanges of one round, or None if none of those tried helps."""
         w, c = to_host(point.w).astype(float), -0.5 * to_host(point.gradient).astype(float)
         self.n_products += 1
-        S = np.union1d(np.flatnonzero(w), self.keep).astype(np.intp)
+        S = self.problem.support_of(w)
         if S.size == w.size:
             return None
-        scale = abs(point.value) + 1e-300
-        exact = model.exact and self.gamma.whole_space
-        ranked = self._candidates(w, c, S, model, diagonal, exact, 1e-10 * scale)
-        first = [(i, j) for i, j, rank, gain in ranked if rank == 0 and gain > 1e-10 * scale]
+        single = self.problem.sparsity.atoms is None
+        exact = model.exact and self.problem.gamma.whole_space and single
+        books, least = self._books(w, c, S, model, diagonal), 1e-10 * (abs(point.value) + 1e-300)
+        ranked = self._single(books, model, exact, least) if single else self._whole_atoms(books, least)
+        first = [move for move in ranked if move.rank == 0 and move.gain > least]
         best = self._try(first[: _BATCH * (1 if exact else self.patience)], point, S)
         if best is point and self.thorough:  # the formula may be wrong about these
             done = set(first)
-            best = self._try([(i, j) for i, j, *_ in ranked if (i, j) not in done][:_BATCH], point, S)
+            best = self._try([move for move in ranked if move not in done][:_BATCH], point, S)
         return None if best is point else best
 
-    def _try(self, tries: list[tuple[int, int]], point: Point, S: np.ndarray) -> Point:
+    def _try(self, moves: list[Exchange], point: Point, S: np.ndarray) -> Point:
         """The point after those of the exchanges that help."""
         best, used = point, set(S.tolist())
-        for i, j in tries:
-            out = int(S[i]) if i < S.size else None
-            if j in used or (out is not None and out not in used):
+        for move in moves:
+            if not used.isdisjoint(move.into) or not used.issuperset(move.out):
                 continue
             if time.perf_counter() > self.deadline:
                 break
-            trial = np.array(sorted((used - {out}) | {j}), dtype=np.intp)
+            trial = np.array(sorted(used.difference(move.out).union(move.into)), dtype=np.intp)
+            if not self.problem.sparsity.admits(trial):  # after one that helped
+                continue
             try:
                 candidate = self._refit(trial, best)
             except EmptySlice:  # Γ has no member there, a group that must be used would be empty, say
@@ -210,51 +251,38 @@ class SwapSearch:
                 best, used = candidate, set(trial.tolist())
         return best
 
-    def _candidates(
-        self, w: np.ndarray, c: np.ndarray, S: np.ndarray, model: Any, diagonal: np.ndarray, exact: bool, least: float
-    ) -> list[tuple[int, int, int, float]]:
-        """Exchanges by their gain: a place in the support, or a free one beyond it, newcomer, its rank there, gain.
+    def _books(self, w: np.ndarray, c: np.ndarray, S: np.ndarray, model: Any, diagonal: np.ndarray) -> _Books:
+        shift, price = self.problem.gamma.shadow_prices(w, c)
+        c, price = c - shift, np.broadcast_to(price, w.shape)
+        outside = np.ones(w.size, dtype=bool)
+        outside[S] = False
+        worth = np.where(outside, self._worth(c, price), 0.0)
+        C = model.columns(S) if S.size and model.affords(S.size) else None
+        H = _inverse(model.block(S) if C is None else C[S]) if S.size else np.empty((0, 0))
+        h = np.maximum(np.diagonal(H), 1e-300)
+        loss = w[S] ** 2 / h
+        loss[np.isin(S, self.problem.kept)] = np.inf
+        q = diagonal
+        if C is not None:
+            inside = [np.einsum("ij,ij->j", H @ part, part) for part in _chunks(C.T, S.size)]
+            q = np.maximum(diagonal - np.concatenate(inside), 0.0)
+        return _Books(c, price, worth, outside, diagonal, q, S, w[S], C, H, h, loss)
+
+    def _single(self, books: _Books, model: Any, exact: bool, least: float) -> list[Exchange]:
+        """Exchanges of one coordinate for another, by their gain, and newcomers for places that are free.
 
         Where the formula is the truth, the best newcomer of each place, if it gains more than `least`; elsewhere its
         best few, and also those that seem a little too dear.
         """
-        shift, price = self._prices(w, c, S)
-        c = c - shift
-        outside = np.ones(w.size, dtype=bool)
-        outside[S] = False
-        rivals, doubt, q = (_RIVALS, _DOUBT, diagonal) if self.thorough and not exact else (1, 0.0, diagonal)
-        worth = np.where(outside, self._worth(c, price), 0.0)
-        found: list[tuple[np.ndarray, ...]] = []
-        if S.size:
-            whole, places, rows = model.affords(S.size), np.arange(S.size), np.flatnonzero(outside)
-            C = model.columns(S) if whole else None
-            H = _inverse(model.block(S) if C is None else C[S])
-            h = np.maximum(np.diagonal(H), 1e-300)
-            loss = w[S] ** 2 / h  # what removing each costs
-            loss[np.isin(S, self.keep)] = np.inf
-            if C is None:
-                places = self._vulnerable(loss, np.max(worth**2 / diagonal))
-                images = model.images(S, H[:, places]) if places.size else np.empty((w.size, 0))
-            else:
-                inside = [np.einsum("ij,ij->j", H @ part, part) for part in _chunks(C.T, S.size)]
-                q = np.maximum(diagonal - np.concatenate(inside), 0.0)
-                rows = _contenders(worth, diagonal, q, (1 - doubt) * float(loss.min()))
-            for some in _chunks(rows, places.size):
-                B = images[some] if C is None else C[some] @ H
-                slope = c[some, None] + B * (w[S] / h)[places]
-                room = diagonal[some, None]
-                if whole:
-                    room = np.maximum(q[some, None] + B**2 / h[places], 1e-9 * room)
-                won = self._worth(slope, price[some, None], some) ** 2 / room
-                for _ in range(min(rivals, some.size)):
-                    best, columns = won.argmax(axis=0), np.arange(places.size)
-                    value = won[best, columns]
-                    good = value > (1 - doubt) * loss[places] + least
-                    found.append((places[good], some[best[good]], (value - loss[places])[good]))
-                    won[best, columns] = -np.inf
-        if S.size < self.k:
-            won = np.where(outside, worth**2 / np.maximum(q, 1e-9 * diagonal), -np.inf)
-            best = np.argsort(-won)[: self.k - S.size]
+        rivals, doubt = (_RIVALS, _DOUBT) if self.thorough and not exact else (1, 0.0)
+        S, free = books.S, self.problem.sparsity.k - books.S.size
+        found = list(self._swaps(books, model, rivals, doubt, least)) if S.size else []
+        if free > 0:
+            won = books.filling()
+            allowed = self.problem.sparsity.exchangeable(S, np.arange(won.size))
+            if allowed is not None:
+                won[~allowed[:, -1]] = -np.inf
+            best = np.argsort(-won)[:free]
             best = best[won[best] > least]
             found.append((S.size + np.arange(best.size), best, won[best]))
         if not found:
@@ -262,10 +290,66 @@ class SwapSearch:
         place, newcomer, gain = (np.concatenate(parts) for parts in zip(*found, strict=True))
         seen, ranked = dict.fromkeys(place.tolist(), -1), []
         for at in np.argsort(-gain, kind="stable").tolist():
-            seen[int(place[at])] += 1
-            if seen[int(place[at])] < rivals:
-                ranked.append((int(place[at]), int(newcomer[at]), seen[int(place[at])], float(gain[at])))
+            i = int(place[at])
+            seen[i] += 1
+            if seen[i] < rivals:
+                out = (int(S[i]),) if i < S.size else ()
+                ranked.append(Exchange(out, (int(newcomer[at]),), seen[i], float(gain[at])))
         return ranked
+
+    def _swaps(
+        self, books: _Books, model: Any, rivals: int, doubt: float, least: float
+    ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Places of the support, the best newcomers for them that pay, or nearly, and their gains."""
+        S, C, H, h, loss = books.S, books.C, books.H, books.h, books.loss
+        if C is None:
+            places = self._vulnerable(loss, np.max(books.worth**2 / books.diagonal))
+            rows = np.flatnonzero(books.outside)
+            images = model.images(S, H[:, places]) if places.size else np.empty((rows.size + S.size, 0))
+        else:
+            places = np.arange(S.size)
+            rows = _contenders(books.worth, books.diagonal, books.q, (1 - doubt) * float(loss.min()))
+        columns = np.arange(places.size)
+        for some in _chunks(rows, places.size):
+            B = images[some] if C is None else C[some] @ H
+            slope = books.c[some, None] + B * (books.values / h)[places]
+            room = books.diagonal[some, None]
+            if C is not None:
+                room = np.maximum(books.q[some, None] + B**2 / h[places], 1e-9 * room)
+            won = self._worth(slope, books.price[some, None], some) ** 2 / room
+            allowed = self.problem.sparsity.exchangeable(S, some)
+            if allowed is not None:
+                won[~allowed[:, places]] = -np.inf
+            for _ in range(min(rivals, some.size)):
+                best = won.argmax(axis=0)
+                value = won[best, columns]
+                good = value > (1 - doubt) * loss[places] + least
+                yield places[good], some[best[good]], (value - loss[places])[good]
+                won[best, columns] = -np.inf
+
+    def _whole_atoms(self, books: _Books, least: float) -> list[Exchange]:
+        """Exchanges of one atom for another by their gain: the formula, as if the newcomer's columns were orthogonal.
+
+        With M = inv(H_AA), removing A costs w_AᵀMw_A, and j then gains (c_j + B_jA M w_A)² / (q_j + B_jA M B_Aj).
+        """
+        sparsity, S = self.problem.sparsity, books.S
+        atoms = sparsity.atoms
+        assert atoms is not None
+        newcomers, B = np.setdiff1d(atoms, atoms[S]), np.zeros((1, S.size)) if books.C is None else books.C @ books.H
+        moves: list[Exchange] = []
+        places = [np.flatnonzero(atoms[S] == atom) for atom in np.setdiff1d(atoms[S], atoms[self.problem.kept])]
+        for P in places if sparsity.size(S) == sparsity.k else [*places, np.empty(0, dtype=np.intp)]:
+            M, B_P = np.linalg.pinv(books.H[np.ix_(P, P)]), B[:, P]
+            cost, slope = books.values[P] @ M @ books.values[P], books.c + B_P @ (M @ books.values[P])
+            room = np.maximum(books.q + np.sum(B_P @ M * B_P, axis=-1), 1e-9 * books.diagonal)
+            won = np.bincount(atoms, books.outside * self._worth(slope, books.price) ** 2 / room)[newcomers]
+            for j in np.argsort(-won)[:_BATCH].tolist():
+                into = np.flatnonzero(atoms == newcomers[j])
+                if won[j] > (1 - _DOUBT * self.thorough) * cost + least and sparsity.admits(
+                    np.union1d(np.delete(S, P), into)
+                ):
+                    moves.append(Exchange(tuple(S[P].tolist()), tuple(into.tolist()), 0, float(won[j] - cost)))
+        return sorted(moves, key=lambda move: -move.gain)
 
     @staticmethod
     def _vulnerable(loss: np.ndarray, reach: float) -> np.ndarray:
@@ -280,7 +364,7 @@ class SwapSearch:
 
     def _worth(self, slope: np.ndarray, price: np.ndarray, rows: Any = slice(None)) -> np.ndarray:
         """How much slope remains after the price of the constraint, in the directions that Γ allows."""
-        if self.gamma.whole_space:
+        if self.problem.gamma.whole_space:
             return np.asarray(np.abs(slope))
         negative, positive = (sign[rows].reshape(-1, *[1] * (slope.ndim - 1)) for sign in self.signs)
         worth: np.ndarray = np.maximum(np.abs(slope) - price, 0.0) * np.where(slope > 0, positive, negative)
@@ -289,25 +373,4 @@ class SwapSearch:
     @cached_property
     def signs(self) -> tuple[np.ndarray, np.ndarray]:
         """Where entries may be negative, and where positive."""
-        return admissible_signs(self.gamma, self.risk.n_features)
-
-    def _prices(self, w: np.ndarray, c: np.ndarray, S: np.ndarray) -> tuple[Any, Any]:
-        """What the sum of a budget and a unit of a cap are worth: their multipliers, read off the kept entries."""
-        if (known := self.gamma.shadow_prices(w, c)) is not None:
-            return known
-        if isinstance(self.gamma, GroupWise) and not self.gamma.redefined:
-            group, sets = self.gamma.group_of(np.arange(w.size)), self.gamma.sets
-        else:
-            group, sets = np.zeros(w.size, dtype=int), [self.gamma]
-        active = S[w[S] != 0]
-        level, count, total = (np.zeros(len(sets) + 1) for _ in range(3))
-        np.maximum.at(level, group[active], np.abs(c[active]))
-        np.add.at(count, group[active], 1.0)
-        np.add.at(total, group[active], c[active])
-        capped, exact = (
-            np.array([isinstance(s, kind) and not s.redefined for s in sets] + [False])
-            for kind in ((L1Ball, SubSimplex), Simplex)
-        )
-        # an exact budget has a multiplier of either sign, a cap a positive one
-        shift, price = np.where(exact, total / np.maximum(count, 1.0), 0.0), np.where(capped, level, 0.0)
-        return shift[group], price[group]
+        return self.problem.gamma.signs(self.problem.risk.n_features)

@@ -11,10 +11,13 @@ from .._core.arrays import norm
 from .._core.directions import stream
 from .._core.validation import check_count, check_nonnegative, check_positive
 from ..risks.base import Point, Risk
-from ..risks.counts import Counts
-from ..theory.parameters import Prescription, prescribe, zoht_step
+from ..sparsity import Sparsity
+from ..theory.parameters import THEOREMS, Prescription, prescribe, zoht_step
+from ..theory.parameters import Oracle as Kind
+from .finishes import Exchanges, as_finish
 from .oracles import FullGradient, MiniBatch, Oracle, VarianceReduced, ZerothOrder, estimate_variance
 from .projections import PROJECTIONS
+from .result import Counts
 from .schedules import Geometric
 from .steps import STEPS
 from .zeroth_order import GrowWhenStuck
@@ -35,33 +38,32 @@ class Method:
         P. "auto" is "euclidean" where the exact projection onto the sparse members of Γ is known, otherwise
         "two-step" where Γ preserves supports, otherwise "restricted"; "sparse" is H_k alone and "convex" Π_Γ alone,
         for baselines that repair the other constraint at the end.
-    finish : {None, "swap", "two-step", "restricted"}
-        A refit and an exchange of coordinates as long as that helps, or a last projection of the best point.
+    finish : Finish, "swap", "two-step" or "restricted", optional
+        What is done to the best point: `Exchanges` of coordinates ("swap"), or a `LastProjection` of this kind.
     name : str
     constrained : bool
         Whether the method takes a Γ at all.
     n_iter : int, optional
         How many iterations the method prescribes; ``max_iter`` may end it earlier.
-    n_starts : int
-        With finish="swap": how often the exchanges are begun, each time but the first from the best point with a
-        random third of its support given up.
+    standardize : bool, optional
+        Whether entries of w are compared in units of the columns of the data, s: True runs the method on u ↦ R(s∘u)
+        over {u : s∘u in Γ}. R, Γ and the answer stay in the user's units. By default "pursuit" does so as far as Γ
+        has no units of its own, and other steps, whose theorems speak of R as it is, do not.
     """
 
     oracle: Oracle = field(default_factory=FullGradient)
     step: float | str = "1/L"
     projection: str = "auto"
-    finish: str | None = None
+    finish: Any = None
     name: str = "custom"
     constrained: bool = True
     n_iter: int | None = None
-    n_starts: int = 1
+    standardize: bool | None = None
 
     def __post_init__(self) -> None:
         if self.projection not in ("auto", *PROJECTIONS):
             raise ValueError(f"projection must be auto or one of {', '.join(PROJECTIONS)}, got {self.projection!r}")
-        if self.finish not in (None, "swap", "two-step", "restricted"):
-            raise ValueError(f"finish must be None, 'swap', 'two-step' or 'restricted', got {self.finish!r}")
-        check_count(self.n_starts, "n_starts")
+        object.__setattr__(self, "finish", as_finish(self.finish))
         if isinstance(self.step, str):
             if self.step not in STEPS:
                 raise ValueError(f"step must be a positive number or one of {', '.join(STEPS)}, got {self.step!r}")
@@ -75,7 +77,22 @@ class Method:
                 "finish='two-step'"
             )
 
-    def resolve(self, risk: Risk, k: int, counts: Counts, entropy: Sequence[int]) -> Method:
+    @property
+    def kind(self) -> Kind:
+        """What its gradients are made of."""
+        return self.oracle.kind
+
+    @property
+    def stochastic(self) -> bool:
+        """Whether its gradients are estimates, so that small changes mean nothing and nothing but limits ends it."""
+        return self.kind != "full"
+
+    @property
+    def own_units(self) -> bool:
+        """Whether it compares entries in the units of the problem by itself, whatever those of w are."""
+        return self.step == "pursuit"
+
+    def resolve(self, risk: Risk, sparsity: Sparsity, counts: Counts, entropy: Sequence[int]) -> Method:
         """The method with every parameter a number, for one run."""
         return self
 
@@ -86,7 +103,7 @@ class Method:
 
 @dataclass(frozen=True, kw_only=True)
 class Auto(Method):
-    """The default: pursuit steps from the exact gradient, then exchanges of coordinates; or what a black box allows.
+    """The default: pursuit steps from the exact gradient, then `Exchanges(n_starts)`; or what a black box allows.
 
     Small problems, with at most 130 supports, are settled by trying all of them.
 
@@ -95,7 +112,7 @@ class Auto(Method):
     and each answer the start of the next; the better of the two ends is returned. Not so if the run was given an x0,
     or stopped by a limit.
 
-    A risk that is not known to be convex gets adaptive steps alone.
+    A risk that is not known to be convex gets adaptive steps alone, and so does a sparsity that is not of coordinates.
 
     A BlackBox knows neither L nor ν, so everything is chosen by counted function values. Each iteration estimates
     a gradient from q directions, starting with q = max(10, 2k); the step is searched around the last one that
@@ -104,17 +121,24 @@ class Auto(Method):
     """
 
     name: str = "auto"
+    n_starts: int = 1
     mu: float = 1e-6
+    own_units = True
 
-    def resolve(self, risk: Risk, k: int, counts: Counts, entropy: Sequence[int]) -> Method:
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_count(self.n_starts, "n_starts")
+
+    def resolve(self, risk: Risk, sparsity: Sparsity, counts: Counts, entropy: Sequence[int]) -> Method:
         """The method for this risk."""
-        if risk.has_gradient and not risk.convex:
+        if risk.has_gradient and not (risk.convex and sparsity.of_coordinates):
             return Method(step="adaptive", projection=self.projection, name="auto (adaptive)")
         if risk.has_gradient:
-            return Method(
-                step="pursuit", projection=self.projection, finish="swap", name="auto", n_starts=self.n_starts
-            )  # fmt: skip
-        oracle = ZerothOrder(n_directions=GrowWhenStuck(max(10, 2 * k), max(1000, 4 * risk.n_features)), mu=self.mu)
+            parts = {"projection": self.projection, "finish": Exchanges(self.n_starts), "standardize": self.standardize}
+            return Method(step="pursuit", name="auto", **parts)  # type: ignore[arg-type]
+        oracle = ZerothOrder(
+            n_directions=GrowWhenStuck(max(10, 2 * sparsity.k), max(1000, 4 * risk.n_features)), mu=self.mu
+        )
         return Method(oracle=oracle, step="search", projection=self.projection, name="auto (zeroth-order)")
 
 
@@ -158,24 +182,33 @@ class Prescribed(Method):
     gradient_norm: float | None = None
     q: int | None = None
 
-    def resolve(self, risk: Risk, k: int, counts: Counts, entropy: Sequence[int]) -> Method:
+    @property
+    def kind(self) -> Kind:
+        """What the theorem's gradients are made of."""
+        return self.oracle.kind if self._theirs == "full" else self._theirs
+
+    @property
+    def _theirs(self) -> Kind:
+        return THEOREMS[self.theorem].oracle
+
+    def resolve(self, risk: Risk, sparsity: Sparsity, counts: Counts, entropy: Sequence[int]) -> Method:
         """The method with the theorem's numbers for this risk."""
-        if self.theorem.startswith("IHT") and self.epsilon is None:
+        if self._theirs == "full" and self.epsilon is None:
             return self._with(step="1/L" if self.L is None else 1 / check_positive(self.L, "L"))
         B = self.B
-        if B is None and self.theorem.startswith("HSG"):
+        if B is None and self._theirs == "batch":
             n_samples = min(risk.n_terms, 1000)
             B = estimate_variance(risk, n_samples=n_samples, rng=stream(entropy, 2**32)).value
             counts.n_gradients += risk.n_terms + n_samples
-        p = self._prescription(risk, k, B)
+        p = self._prescription(risk, sparsity.k, B)
         if self.name == "ZOHT":
-            return self._with(**self._zoht(p, risk.n_features, k))
+            return self._with(**self._zoht(p, risk.n_features, sparsity.k))
         known = p.oracle != "directions" or self.epsilon is None or self.radius is None  # else see `started`
         return self._with(step=p.step, oracle=self._oracle(p), n_iter=self._n_iter(p) if known else None)
 
     def started(self, resolved: Method, start: Point, counts: Counts) -> Method:
         """With the theorem's T where that depends on the gradient: Δ + η‖∇R(w̄)‖²/(3κL), w̄ near the start."""
-        if self.name == "ZOHT" or not self.theorem.startswith("HZO") or self.epsilon is None or self.radius is None:
+        if self.name == "ZOHT" or self._theirs != "directions" or self.epsilon is None or self.radius is None:
             return resolved
         p = self._prescription(start.risk, k=None)
         G = self.gradient_norm
@@ -226,7 +259,7 @@ class Prescribed(Method):
         return {"oracle": oracle, "step": zoht_step(p.L, p.nu, d, min(3 * max(k, 1), d), s2, q)}
 
 
-_PRESETS: dict[str, Method] = {
+PRESETS: dict[str, Method] = {
     "auto": Auto(),
     "IHT": Prescribed(theorem="IHT", projection="sparse", constrained=False, name="IHT"),
     "HSG-HT": Prescribed(theorem="HSG-HT", projection="sparse", constrained=False, name="HSG-HT"),
@@ -269,13 +302,13 @@ def preset(name: str, **parameters: Any) -> Method:
     2.0
     """
     known = _ALIASES.get(name, name)
-    if known not in _PRESETS:
-        known = ", ".join([*_PRESETS, *_ALIASES])
+    if known not in PRESETS:
+        known = ", ".join([*PRESETS, *_ALIASES])
         raise ValueError(f"unknown method {name!r}; there are {known}, and in minimize exact")
-    method = _PRESETS[known]
+    method = PRESETS[known]
     own = [f for f in method.__dataclass_fields__ if f not in ("name", "theorem", "constrained")]
     if isinstance(method, Auto):
-        own = ["projection", "n_starts", "mu"]  # the rest is what it chooses
+        own = ["projection", "n_starts", "standardize", "mu"]  # the rest is what it chooses
     for parameter in parameters:
         if parameter not in own:
             raise TypeError(f"method {name!r} has no parameter {parameter!r}; it has {', '.join(own)}")

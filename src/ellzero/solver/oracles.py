@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -13,7 +13,8 @@ from .._core.arrays import Array, to_host
 from .._core.directions import stream
 from .._core.validation import check_count
 from ..risks.base import Constant, Point, Risk
-from ..risks.counts import Counts
+from ..theory.parameters import Oracle as Kind
+from .result import Counts
 from .schedules import as_schedule
 from .zeroth_order import ZerothOrder
 
@@ -35,8 +36,8 @@ class Gradients(Protocol):
 class Oracle(Protocol):
     """A way of getting gradients; `bind` prepares it for one run, where it books what it spends in the counts."""
 
-    #: whether its gradients are exact, so that small changes mean convergence
-    exact: bool
+    #: what a gradient is made of: all of the data, a batch of rows, or values along random directions
+    kind: ClassVar[Kind]
 
     def bind(self, risk: Risk, counts: Counts, entropy: Sequence[int]) -> Gradients:
         """The gradients of one run, with the random numbers that the entropy gives."""
@@ -54,7 +55,7 @@ class _Stateless:
 class FullGradient:
     """g = ∇R(w), at the price of n calls of ∇R_i."""
 
-    exact = True
+    kind: ClassVar[Kind] = "full"
 
     def bind(self, risk: Risk, counts: Counts, entropy: Sequence[int]) -> Gradients:
         """The gradients of one run."""
@@ -98,7 +99,7 @@ class MiniBatch:
 
     size: Any
     block: int = 1
-    exact = False
+    kind: ClassVar[Kind] = "batch"
 
     def bind(self, risk: Risk, counts: Counts, entropy: Sequence[int]) -> Gradients:
         """The gradients of one run."""
@@ -151,7 +152,7 @@ class VarianceReduced:
 
     size: Any = 1
     epoch: int = 50
-    exact = False
+    kind: ClassVar[Kind] = "batch"
 
     def bind(self, risk: Risk, counts: Counts, entropy: Sequence[int]) -> Gradients:
         """The gradients of one run."""

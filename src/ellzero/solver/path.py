@@ -8,27 +8,23 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .._core.arrays import to_host
 from .._core.interruption import inside_a_larger_call, whole_call
-from .._core.validation import check_count, check_indices, check_k, check_positive
+from .._core.validation import check_count, check_indices, check_positive
 from ..risks.base import Risk
 from ..sets import ConstraintSet, EmptySlice
-from .loop import minimize
-from .methods import Method
-from .projections import restricted
+from ..sparsity import Coordinates, Sparsity, as_sparsity
+from .projections import restricted_projection
 from .result import Result
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _RULES = ("aic", "bic", "ebic", "gic", "validation", "validation-1se")
 
 
-class Path:
+class SparsePath:
     """w(k) = argmin R(w) over ||w||_0 <= k, w in Γ, as found for each of many k; made by `minimize_path`.
 
     ``path[k]`` is the result for this k, and iteration goes through the results.
@@ -128,12 +124,6 @@ class Path:
             raise ValueError(f"{rule!r} needs losses of rows, {type(self.risk).__name__} has none; use 'validation'")
         return self.results[int(np.argmax(values <= values[best] + self.validation_se[best]))]
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """R(w(k)) against k and, where there is held-out data, its mean loss, with the best k marked."""
-        from ..displays import PathDisplay
-
-        return PathDisplay.from_result(self, ax=ax).ax_
-
     def __repr__(self) -> str:
         best = None if self.validation is None else self.select("validation")
         rows = [f"{'k':>6}{'nonzeros':>10}{'objective':>14}" + ("" if best is None else f"{'held-out':>14}")]
@@ -146,75 +136,39 @@ class Path:
         return f"ellzero path: {self.message}\n" + "\n".join(rows)
 
 
-def minimize_path(
+def follow(
+    minimize: Callable[..., Result],
     risk: Risk,
-    ks: int | Iterable[int],
-    constraint: ConstraintSet | None = None,
-    method: str | Method = "auto",
+    ks: int | Sparsity | Iterable[int | Sparsity],
+    constraint: ConstraintSet | None,
+    method: Any,
     *,
-    warm_start: bool = True,
-    both_ways: bool = False,
-    validation: Risk | None = None,
-    x0: Any = None,
-    keep: Any = None,
-    time_limit: float | None = None,
-    callback: Callable[[Result], Any] | None = None,
-    verbose: int = 0,
+    warm_start: bool,
+    both_ways: bool,
+    validation: Risk | None,
+    x0: Any,
+    keep: Any,
+    time_limit: float | None,
+    callback: Callable[[Result], Any] | None,
+    verbose: int,
     **options: Any,
-) -> Path:
-    """min R(w) subject to ||w||_0 <= k, w in Γ, for every k of a list.
-
-    An answer is feasible for every larger k: the next run starts from it, and its result takes it over unless it
-    is better. So R never increases in k.
-
-    Parameters
-    ----------
-    risk, constraint, method, keep
-        As for `minimize`.
-    ks : int or iterable of int
-        The k, in any order; an integer K means 1, ..., K (without those below the number of kept coordinates).
-    warm_start : bool
-        False starts every run of the way up at x0.
-    both_ways : bool
-        Then goes down again, with a fresh start at the largest k: every k is tried from the answer for the next
-        larger one, thresholded and projected onto Γ, unless that has the support found already. Better answers,
-        for up to about twice the cost.
-    validation : Risk, optional
-        The same kind of risk on held-out rows, for ``path.select("validation")``.
-    x0 : array, optional
-        Where the first run starts; the origin by default.
-    time_limit : float, optional
-        Seconds for the whole path; k that were not reached are left out, the smallest never is.
-    callback : callable, optional
-        ``callback(result)`` after each run; raise StopIteration to stop. Ctrl-C stops, too: the path holds the answers
-        of the runs that were finished, and its message says so; with none yet, KeyboardInterrupt is raised.
-    verbose : int
-        0 is silent, 1 prints a line a run, and what is above 1 goes to `minimize`.
-    **options
-        Other keywords of `minimize`, for each run: ``max_iter, tol, max_queries, rng, monitor``.
-
-    Examples
-    --------
-    >>> import ellzero as ez
-    >>> problem = ez.datasets.make_regression(100, 50, 3)
-    >>> path = ez.minimize_path(ez.risks.LeastSquares(problem.X, problem.y), ks=6)
-    >>> path.ks.tolist(), path.select("ebic").k
-    ([1, 2, 3, 4, 5, 6], 3)
-    """
+) -> SparsePath:
+    """w(k) = argmin R(w) over ||w||_0 <= k, w in Γ, for every k of a list; see `ellzero.minimize_path`."""
     if not isinstance(risk, Risk):
         raise TypeError(f"risk must be a risk such as ellzero.risks.LeastSquares(X, y), got {risk!r}")
     for name in {"checkpoint", "resume"} & options.keys():
         raise TypeError(f"{name} belongs to a single run, not to a path; use minimize, with x0=path[k].x")
     if callback is not None and not callable(callback):
         raise TypeError(f"callback must be a function of a result (or None), got {callback!r}")
-    levels = _levels(ks, risk, check_indices(keep, risk.n_features, "keep").size)
+    levels = _levels(ks, risk, check_indices(keep, risk.n_features, "keep"))
     _check_validation(risk, validation)
     end = time.perf_counter() + (math.inf if time_limit is None else check_positive(time_limit, "time_limit"))
     found: dict[int, Result] = {}
     runs: list[Result] = []
     why = ""
     try:
-        for k, start in _starts(levels, found, x0, keep, warm_start, both_ways):
+        for sparsity, start in _starts(levels, found, x0, keep, warm_start, both_ways):
+            k = sparsity.k
             left = end - time.perf_counter()
             if found and left <= 0:
                 why = "the time limit was reached"
@@ -222,7 +176,7 @@ def minimize_path(
             limit = None if time_limit is None else max(left, 1e-9)
             run = {"x0": start, "keep": keep, "time_limit": limit, "verbose": max(verbose - 1, 0), **options}
             with whole_call():
-                runs.append(minimize(risk, k, constraint, method, **run))
+                runs.append(minimize(risk, sparsity, constraint, method, **run))
             res = found[k] = _best(runs[-1], [found[j] for j in found if j <= k])
             if verbose:
                 print(f"k={k}: objective {res.fun:.8g}, {res.support.size} nonzeros, {runs[-1].n_gradients} gradients")
@@ -238,24 +192,25 @@ def minimize_path(
     for k in sorted(found):  # the way down may have overtaken larger k
         results.append(_best(found[k], results[-1:]))
     message = f"{why} after {len(found)} of {len(levels)} k" if why else f"the answers for {len(levels)} values of k"
-    return Path(risk, results, validation, runs, message, done=not why)
+    return SparsePath(risk, results, validation, runs, message, done=not why)
 
 
 def _starts(
-    levels: list[int], found: dict[int, Result], x0: Any, keep: Any, warm_start: bool, both_ways: bool
-) -> Iterator[tuple[int, Any]]:
+    levels: list[Sparsity], found: dict[int, Result], x0: Any, keep: Any, warm_start: bool, both_ways: bool
+) -> Iterator[tuple[Sparsity, Any]]:
     """Each k to run with its start, which depends on what was found by then."""
-    for i, k in enumerate(levels):
-        yield k, found[levels[i - 1]].x if i and warm_start else x0
+    for i, level in enumerate(levels):
+        yield level, found[levels[i - 1].k].x if i and warm_start else x0
     if both_ways and len(levels) > 1:
         yield levels[-1], x0
-        for k, above in zip(levels[-2::-1], levels[:0:-1], strict=True):
+        for level, larger in zip(levels[-2::-1], levels[:0:-1], strict=True):
+            above = found[larger.k]
             try:
-                start = restricted(found[above].x, k, found[above].constraint, keep=keep)
+                start = restricted_projection(above.x, level, above.constraint, keep=keep)
             except EmptySlice:
                 continue
-            if not np.array_equal(np.flatnonzero(to_host(start)), found[k].support):
-                yield k, start
+            if not np.array_equal(np.flatnonzero(to_host(start)), found[level.k].support):
+                yield level, start
 
 
 def _best(res: Result, rivals: list[Result]) -> Result:
@@ -263,26 +218,34 @@ def _best(res: Result, rivals: list[Result]) -> Result:
     rival = min(rivals, key=lambda r: r.fun, default=res)
     if res.fun <= rival.fun:
         return res
-    return rival if rival.k == res.k else replace(rival, k=res.k, stationarity=math.nan)
+    return rival if rival.k == res.k else replace(rival, sparsity=res.sparsity, stationarity=math.nan)
 
 
-def _levels(ks: Any, risk: Risk, n_kept: int) -> list[int]:
+def _levels(ks: Any, risk: Risk, kept: np.ndarray) -> list[Sparsity]:
     if isinstance(ks, numbers.Integral):
-        most = check_count(ks, "ks", low=max(1, n_kept))
-        ks = [*range(max(1, n_kept), min(most, risk.n_features) + 1), most]
+        ks = Coordinates(check_count(ks, "ks", low=max(1, kept.size)))
+    if isinstance(ks, Sparsity):
+        within = ks.within(risk.n_features)
+        ks = [*map(ks.with_k, range(max(1, within.size(kept)), within.k + 1)), *([ks] if ks.k else [])]
     if isinstance(ks, (str, bytes)) or not isinstance(ks, Iterable) or getattr(ks, "ndim", 1) == 0:
-        raise TypeError(f"ks must be an integer K (for 1, ..., K) or integers such as range(5, 50, 5), got {ks!r}")
-    asked = sorted({check_k(k, None, "ks") for k in ks})
-    if asked and asked[-1] > risk.n_features:
-        warnings.warn(
-            f"ks goes up to {asked[-1]}, which is greater than n_features={risk.n_features}: the path ends there",
-            UserWarning,
-            stacklevel=3,
+        raise TypeError(
+            "ks must be an integer K (for 1, ..., K), integers such as range(5, 50, 5), or a sparsity in place of "
+            f"these, got {ks!r}"
         )
-    levels = sorted({min(k, risk.n_features) for k in asked})
-    if not levels:
+    asked = {sparsity.k: sparsity for sparsity in (as_sparsity(k, "ks") for k in ks)}
+    if not asked:
         raise ValueError("ks must name at least one k, got none")
-    return levels
+    if len(kinds := {type(sparsity) for sparsity in asked.values()}) > 1:
+        raise TypeError(f"ks must be of one kind, got {' and '.join(sorted(kind.__name__ for kind in kinds))}")
+    largest = asked[max(asked)]
+    most = largest.most(risk.n_features)
+    if largest.k > most:
+        there = f"n_features={risk.n_features}" if largest.plain else f"the number of {largest.counted}, {most}"
+        warnings.warn(
+            f"ks goes up to {largest.k}, which is greater than {there}: the path ends there", UserWarning, stacklevel=3
+        )
+    levels = {(level := sparsity.within(risk.n_features)).k: level for sparsity in asked.values()}
+    return [levels[k] for k in sorted(levels)]
 
 
 def _check_validation(risk: Risk, validation: Any) -> None:

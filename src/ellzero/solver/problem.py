@@ -2,56 +2,81 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from .._core.arrays import Array, like, to_host
 from .._core.validation import check_indices
 from ..risks.base import Risk
 from ..sets import ConstraintSet, GroupWise
-from ..sets._rescale import natural_scales
 from ..sets.base import default_tolerance
-from .exchanges import Units
+from ..sparsity import Sparsity, as_sparsity
+from .refit import Units
 from .result import Result
 
 
 @dataclass
 class Problem:
-    """min R(w) subject to ||w||_0 <= k, w in Γ, with some coordinates always kept."""
+    """min R(w) over sparse w in Γ, with some coordinates always kept."""
 
     risk: Risk
-    k: int
+    sparsity: Sparsity
     gamma: ConstraintSet
     kept: np.ndarray
 
+    def support_of(self, w: Array) -> np.ndarray:
+        """The nonzeros of w, the kept coordinates, and what comes with them at no cost."""
+        return self.sparsity.filled(np.union1d(np.flatnonzero(to_host(w)), self.kept).astype(np.intp))
+
     def with_explicit_intercept(self) -> Problem:
-        """The same problem with the intercept as last coordinates: free, always kept, beyond k."""
+        """The same problem with the intercept, if there is one, as last coordinates: free, always kept, not counted."""
         lifted = self.risk.with_explicit_intercept()
+        if lifted is self.risk:
+            return self
         d, b = self.risk.n_features, np.arange(self.risk.n_features, lifted.n_features)
         gamma = GroupWise({0: self.gamma}, {0: range(d)})
-        return Problem(lifted, self.k + b.size, gamma, np.concatenate([self.kept, b]))
+        return Problem(lifted, self.sparsity.with_free(b.size), gamma, np.concatenate([self.kept, b]))
 
-    def natural_units(self) -> Units | None:
+    def natural_units(self, standardize: bool | None = None) -> Units | None:
         """Units in which coordinates can be compared, and Γ in them.
 
-        Those in which Γ is plain, if it has such; otherwise those of the data's columns. None: as they are.
+        Those in which Γ is plain, if it has such; otherwise those of the data's columns, unless these are not wanted.
+        None: as they are.
         """
-        units = natural_scales(self.gamma, self.risk.n_features)
-        if units is None:
-            units = self.risk.column_scales()
+        units = self.gamma.natural_scales(self.risk.n_features)
+        if units is None and standardize is not False:
+            units = self._column_scales()
         if units is None or (units == 1).all():
             return None
-        if not (np.isfinite(units) & (units > 0)).all():
+        gamma = self.gamma.rescaled(units)
+        return None if gamma is None else Units(units, gamma)
+
+    def standardised(self) -> tuple[Problem, Array | None]:
+        """u ↦ R(s∘u) over {u : s∘u in Γ} for the units s of the data's columns, and s; None where there are none."""
+        scales = self._column_scales()
+        if scales is None:
+            return self, None
+        gamma = self.gamma.rescaled(scales)
+        if gamma is None:
+            raise ValueError(
+                f"standardize=True needs {self.gamma!r} in other units, which no set describes; "
+                'use standardize=False, or method="auto", which can do without'
+            )
+        return replace(self, risk=self.risk.rescaled(scales), gamma=gamma), like(scales, self.risk.zero)
+
+    def _column_scales(self) -> np.ndarray | None:
+        scales = self.risk.column_scales()
+        if scales is not None and not (np.isfinite(scales) & (scales > 0)).all():
             raise ValueError(
                 "the columns of X are too large: the sum of their squares overflows. Rescale them, for example to unit "
                 "variance"
             )
-        gamma = self.gamma.rescaled(units)
-        return None if gamma is None else Units(units, gamma)
+        return scales
 
 
-def make_problem(risk: Risk, k: int, constraint: ConstraintSet, keep: Any) -> Problem:
+def make_problem(risk: Risk, k: int | Sparsity, constraint: ConstraintSet, keep: Any) -> Problem:
     """The problem, with Γ for the whole of w."""
     if not isinstance(constraint, ConstraintSet):
         raise TypeError(
@@ -59,23 +84,27 @@ def make_problem(risk: Risk, k: int, constraint: ConstraintSet, keep: Any) -> Pr
         )
     gamma = for_every_output(constraint, risk)
     kept = np.union1d(check_indices(keep, risk.n_features, "keep"), gamma.forced).astype(np.intp)
-    return Problem(risk, k, gamma, kept)
+    return Problem(risk, as_sparsity(k).within(risk.n_features), gamma, kept)
 
 
-def for_every_output(constraint: ConstraintSet, risk: Risk) -> ConstraintSet:
-    """Γ for the whole of w: one made for the features of a risk with several outputs holds for each."""
-    size = constraint.n_features
-    if size is not None and size < risk.n_features == size * risk.n_outputs:
+def for_every_output(constraint: ConstraintSet, risk: Risk, *, of_any_size: bool = False) -> ConstraintSet:
+    """Γ for the whole of w: one made for the features of a risk with several outputs holds for each.
+
+    One of any size, such as a ball, is a set of the whole of w, unless it is said to be one of the features.
+    """
+    size = risk.n_features // risk.n_outputs
+    alike = of_any_size and constraint.n_features is None and not constraint.whole_space
+    if risk.n_outputs > 1 and (alike or constraint.n_features == size):
         return GroupWise(constraint, groups=np.repeat(np.arange(risk.n_outputs), size))
     return constraint
 
 
 def verify(result: Result) -> None:
-    """The promise of every return: at most k nonzeros, inside Γ."""
+    """The promise of every return: sparse, inside Γ."""
     allowed = max(default_tolerance(result.x), result.constraint.accuracy)
-    if result.support.size > result.k or not result.violation <= allowed:
+    if not result.sparsity.allows(result.x) or not result.violation <= allowed:
         raise RuntimeError(
-            f"the answer breaks its promise: {result.support.size} nonzeros for k={result.k}, violation "
+            f"the answer breaks its promise: {result.support.size} nonzeros for {result.sparsity.words}, violation "
             f"{result.violation:.2g} of {result.constraint!r}. If the set is your own, ellzero.testing.check_set "
             "looks for the reason (an iterative projection has to declare its `accuracy`); otherwise please report this"
         )

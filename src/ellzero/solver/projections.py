@@ -1,4 +1,4 @@
-"""From an arbitrary vector to one with at most k nonzeros that lies in Γ."""
+"""From an arbitrary vector to a sparse one that lies in Γ."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from .._core.arrays import Array, best_entries, index_like, is_array, namespace, scatter, to_host, top_k
-from .._core.validation import NotFinite, check_indices, check_k, check_vector, is_masked, require_finite
+from .._core.arrays import Array, index_like, is_array, namespace, scatter, to_host
+from .._core.validation import NotFinite, check_indices, check_vector, is_masked, require_finite
 from ..sets import ConstraintSet, Everywhere
+from ..sparsity import Sparsity, as_sparsity
 
 #: v ↦ (the projected vector, the increasing indices where it may be nonzero; None if that is everywhere)
 Projector = Callable[[Array], tuple[Array, Array | None]]
@@ -22,20 +23,19 @@ __all__ = [
     "Projector",
     "euclidean_projection",
     "hard_threshold",
-    "largest_entries",
     "projector",
-    "restricted",
+    "restricted_projection",
     "two_step_projection",
 ]
 
 
-def hard_threshold(v: Any, k: int, *, keep: Any = None) -> Array:
+def hard_threshold(v: Any, k: int | Sparsity, *, keep: Any = None) -> Array:
     """H_k(v): the k entries of largest magnitude, all others zero; among equal ones the lowest index wins.
 
     Parameters
     ----------
     v : array of shape (d,)
-    k : int
+    k : int or sparsity
     keep : indices or mask, optional
         Coordinates that are always among the k.
 
@@ -48,7 +48,7 @@ def hard_threshold(v: Any, k: int, *, keep: Any = None) -> Array:
     return _apply("sparse", v, k, Everywhere(), keep)
 
 
-def two_step_projection(v: Any, k: int, constraint: ConstraintSet, *, keep: Any = None) -> Array:
+def two_step_projection(v: Any, k: int | Sparsity, constraint: ConstraintSet, *, keep: Any = None) -> Array:
     """Π_Γ(H_k(v)): keep the k largest entries, then project them onto Γ.
 
     Γ must preserve supports; then the result has at most k nonzeros and lies in Γ. It is the Euclidean
@@ -58,7 +58,7 @@ def two_step_projection(v: Any, k: int, constraint: ConstraintSet, *, keep: Any 
     Parameters
     ----------
     v : array of shape (d,)
-    k : int
+    k : int or sparsity
     constraint : ConstraintSet
     keep : indices or mask, optional
         Coordinates that are always among the k.
@@ -72,7 +72,7 @@ def two_step_projection(v: Any, k: int, constraint: ConstraintSet, *, keep: Any 
     return _apply("two-step", v, k, constraint, keep)
 
 
-def euclidean_projection(v: Any, k: int, constraint: ConstraintSet, *, keep: Any = None) -> Array:
+def euclidean_projection(v: Any, k: int | Sparsity, constraint: ConstraintSet, *, keep: Any = None) -> Array:
     """argmin ||w - v|| over ||w||_0 <= k, w in Γ: the nearest sparse member, whatever its support.
 
     Known for every set with `has_sparse_maximum`: boxes, norm balls, budgets (exact ones too) and products of
@@ -81,7 +81,7 @@ def euclidean_projection(v: Any, k: int, constraint: ConstraintSet, *, keep: Any
     Parameters
     ----------
     v : array of shape (d,)
-    k : int
+    k : int or sparsity
     constraint : ConstraintSet
     keep : indices or mask, optional
         Coordinates that are always among the k.
@@ -100,7 +100,7 @@ def euclidean_projection(v: Any, k: int, constraint: ConstraintSet, *, keep: Any
     return _apply("euclidean", v, k, constraint, keep)
 
 
-def restricted(v: Any, k: int, constraint: ConstraintSet, *, keep: Any = None) -> Array:
+def restricted_projection(v: Any, k: int | Sparsity, constraint: ConstraintSet, *, keep: Any = None) -> Array:
     """Keep the k largest entries, then project them onto {w in Γ : w zero elsewhere}, for any convex Γ.
 
     The same as `two_step_projection` where Γ preserves supports; elsewhere no theorem of the paper covers it.
@@ -108,7 +108,7 @@ def restricted(v: Any, k: int, constraint: ConstraintSet, *, keep: Any = None) -
     Parameters
     ----------
     v : array of shape (d,)
-    k : int
+    k : int or sparsity
     constraint : ConstraintSet
         Its slice on the kept coordinates must not be empty.
     keep : indices or mask, optional
@@ -117,13 +117,13 @@ def restricted(v: Any, k: int, constraint: ConstraintSet, *, keep: Any = None) -
     Examples
     --------
     >>> import numpy as np, ellzero as ez
-    >>> ez.restricted(np.array([0.9, 0.5, 0.1]), k=2, constraint=ez.sets.Simplex(1.0))
+    >>> ez.restricted_projection(np.array([0.9, 0.5, 0.1]), k=2, constraint=ez.sets.Simplex(1.0))
     array([0.7, 0.3, 0. ])
     """
     return _apply("restricted", v, k, constraint, keep)
 
 
-def _apply(kind: str, v: Any, k: int, constraint: ConstraintSet, keep: Any) -> Array:
+def _apply(kind: str, v: Any, k: int | Sparsity, constraint: ConstraintSet, keep: Any) -> Array:
     if not is_array(v) or is_masked(v) or not namespace(v).isdtype(v.dtype, "real floating"):
         v = check_vector(v, "v", finite=False)
     if v.ndim != 1 or v.shape[0] == 0:
@@ -131,7 +131,7 @@ def _apply(kind: str, v: Any, k: int, constraint: ConstraintSet, keep: Any) -> A
     return projector(kind, constraint, k, v.shape[0], keep)(v)[0]
 
 
-def projector(kind: str, constraint: ConstraintSet, k: int, n_features: int, keep: Any = None) -> Projector:
+def projector(kind: str, constraint: ConstraintSet, k: int | Sparsity, n_features: int, keep: Any = None) -> Projector:
     """The projection of this kind as a function that checks nothing but finiteness: what the loop calls.
 
     Parameters
@@ -145,61 +145,69 @@ def projector(kind: str, constraint: ConstraintSet, k: int, n_features: int, kee
         )
     if kind not in PROJECTIONS:
         raise ValueError(f"projection must be one of {', '.join(PROJECTIONS)}, got {kind!r}")
-    k = check_k(k, n_features)
+    sparsity = as_sparsity(k).within(n_features)
     kept = check_indices(keep, n_features, "keep")
-    if kept.size > k:
-        raise ValueError(f"keep names {kept.size} coordinates, more than k={k}; they count in k, so raise k")
+    sparsity.require_keep(kept)
     constraint.require_features(n_features)
-    if kind == "two-step" and not constraint.preserves_support:
+    if kind == "two-step" and not sparsity.preserved_by(constraint):
         raise ValueError(
             f"the two-step projection needs a support-preserving set, and {constraint!r} is not one: "
             f"{constraint.why}. Ways out: projection='restricted' (no theorem, but at most k nonzeros and Γ hold), "
             "or a set that contains every zeroing of its members (SubSimplex for Simplex, bounds around 0 for Box)"
         )
     if kind == "euclidean" and not constraint.whole_space:
-        if not constraint.has_sparse_maximum():
-            raise _unknown(constraint)
-        return lambda v: _nearest_sparse_member(v, k, constraint, kept)
+        if not constraint.knows_maximum(sparsity):
+            raise _unknown(constraint, sparsity)
+        return lambda v: _nearest_sparse_member(v, sparsity, constraint, kept)
     if kind == "convex":
         return lambda v: (constraint.project(require_finite(v)), None)
-    whole_space = kind == "sparse" or constraint.whole_space
+    if kind == "sparse" or constraint.whole_space:
+        return lambda v: sparsity.project(v, kept)
+    if not sparsity.of_coordinates:
+        if not sparsity.preserved_by(constraint):
+            raise ValueError(
+                f"no projection onto the members with {sparsity.words} of {constraint!r} is known; leave Γ out"
+            )
+        return lambda v: (constraint.project(sparsity.project(v, kept)[0]), None)
 
     def project(v: Array) -> tuple[Array, Array]:
-        chosen = constraint.sparse_support(to_host(require_finite(v)), k, kept) if kind == "restricted" else None
-        support = largest_entries(v, k, kept) if chosen is None else index_like(chosen, v)
-        values = v[support]
-        if not whole_space:
-            values = constraint.project(values, support)
-        return scatter(values, support, n_features), support
+        chosen = proposed_support(constraint, sparsity, require_finite(v), kept) if kind == "restricted" else None
+        support = sparsity.best_support(v, kept) if chosen is None else index_like(chosen, v)
+        return scatter(constraint.project(v[support], support), support, n_features), support
 
     return project
 
 
-def _nearest_sparse_member(v: Array, k: int, constraint: ConstraintSet, keep: np.ndarray) -> tuple[Array, Array]:
+def first_that_fits(constraint: ConstraintSet, sparsity: Sparsity) -> str:
+    """The exact projection onto the sparse members of Γ where it is known, else the next best."""
+    if constraint.whole_space or constraint.knows_maximum(sparsity):
+        return "euclidean"
+    return "two-step" if sparsity.preserved_by(constraint) else "restricted"
+
+
+def proposed_support(constraint: ConstraintSet, sparsity: Sparsity, v: Array, keep: np.ndarray) -> np.ndarray | None:
+    """The support that Γ wants to be kept, where it knows on which ones it has a member; None where it does not."""
+    return constraint.sparse_support(to_host(v), sparsity.k, keep) if sparsity.plain else None
+
+
+def _nearest_sparse_member(
+    v: Array, sparsity: Sparsity, constraint: ConstraintSet, keep: np.ndarray
+) -> tuple[Array, Array]:
     """argmax <v, w> - ½||w||² is argmin ||w - v||."""
-    found = constraint.sparse_maximum(require_finite(v), k, 1.0, keep)
+    found = constraint.sparse_maximum(require_finite(v), sparsity.k if sparsity.plain else sparsity, 1.0, keep)
     if found is None or found[1] is None:
-        raise _unknown(constraint)
+        raise _unknown(constraint, sparsity)
     w = found[1]
     support = namespace(w).nonzero(w)[0]
     return w, index_like(np.union1d(to_host(support), keep), w) if keep.size else support
 
 
-def _unknown(constraint: ConstraintSet) -> ValueError:
-    other = "two-step" if constraint.preserves_support else "restricted"
+def _unknown(constraint: ConstraintSet, sparsity: Sparsity) -> ValueError:
+    other = "two-step" if sparsity.preserved_by(constraint) else "restricted"
+    members = "sparse members" if sparsity.plain else f"members with {sparsity.words}"
     return ValueError(
-        f"the Euclidean projection onto the sparse members of {constraint!r} is not known. Ways out: "
+        f"the Euclidean projection onto the {members} of {constraint!r} is not known. Ways out: "
         f"projection={other!r}, which keeps the k largest entries and projects those; or a set that has it "
         "(boxes, l_p balls, SubSimplex, Simplex, GroupWise of these), or a ConstraintSet of your own that "
         "writes sparse_maximum"
     )
-
-
-def largest_entries(v: Array, k: int, keep: np.ndarray | None = None) -> Array:
-    """Increasing indices of the k entries of largest magnitude, with those in `keep` among them."""
-    magnitude = namespace(v).abs(v)
-    if 0 < k < v.shape[0] and (keep is None or keep.size == 0):
-        support, finite = top_k(magnitude, k)  # looks at the largest anyway, so finiteness costs nothing
-        return support if finite else require_finite(v)
-    require_finite(v)
-    return best_entries(magnitude, k, keep)

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._core.arrays import Array, index_like, like, norm, scatter, to_host
+from .._core.linear_systems import refined, solve
 from ..risks.base import Point, Risk
 from ..risks.curvature import Curvature
 from ..sets import ConstraintSet
-from .small_quadratic import minimise_quadratic, refined, solve
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,46 @@ class Units:
 
     scales: np.ndarray
     gamma: ConstraintSet
+
+
+@dataclass(frozen=True)
+class Piece:
+    """The members of Γ that are zero outside a support: what this choice leaves free, a convex set.
+
+    Vectors here are the values on the support, and the risk is R of those. Another kind of choice, among states of
+    entries, say, has a piece that answers the same questions.
+    """
+
+    risk: Risk
+    gamma: ConstraintSet
+    support: np.ndarray
+    units: Units | None = None
+
+    def project(self, u: Array) -> Array:
+        """argmin ||w - u|| over the piece."""
+        return u if self.gamma.whole_space else self.gamma.project(u, self.support)
+
+    def minimise(self, G: np.ndarray, b: np.ndarray, start: np.ndarray, deadline: float) -> tuple[np.ndarray, bool]:
+        """argmin uᵀGu - 2bᵀu over the piece, and whether it is as accurate as G."""
+        if self.gamma.whole_space:
+            return solve(G, b)
+        if self.units is None:
+            return self.gamma.minimise_quadratic(G, b, self.support, start, deadline), True
+        s = self.units.scales[self.support]
+        inner = self.units.gamma.minimise_quadratic(s[:, None] * G * s, s * b, self.support, start / s, deadline)
+        return s * inner, True
+
+    def known_minimum(self) -> np.ndarray | None:
+        """argmin R over the piece for a quadratic R, where Γ solves such problems itself; None otherwise."""
+        gamma, own = self.gamma, type(self.gamma).quadratic_minimum is not ConstraintSet.quadratic_minimum
+        if self.units is not None or gamma.whole_space or not own or not self.support.size:
+            return None
+        origin = self.risk.at(self.risk.zero)
+        model = self.risk.curvature(origin)
+        if model is None or not model.exact:
+            return None
+        G, b = model.block(np.arange(self.support.size)), -0.5 * to_host(origin.gradient).astype(float)
+        return gamma.quadratic_minimum(G, b, self.support)
 
 
 def refit(
@@ -38,62 +78,49 @@ def refit(
     projected gradient steps. After the deadline, a reading of `time.perf_counter`, the best point so far is returned.
     """
     part = risk.restrict(support)
-    direct = None if units is not None or gamma.whole_space else _at_once(part, gamma, support)
-    if direct is not None:
-        here = part.at(like(direct, part.zero))
-    else:
-        u = part.zero if start is None else like(to_host(start)[support], part.zero)
-        here = part.at(u if gamma.whole_space else gamma.project(u, support))
-    if support.size and direct is None:
-        with np.errstate(over="ignore", invalid="ignore"):
-            model = part.curvature(here)
-            if model is None or not model.exact:
-                origin = part.at(part.zero if gamma.whole_space else gamma.project(part.zero, support))
-                # a step too far, where exp overflows, say; and gradient steps alone take long to come back from afar
-                if not math.isfinite(here.value) or origin.value < here.value:
-                    here = origin
-                if not math.isfinite(here.value):
-                    here = _from_outside(part, gamma, support, here, units, deadline)
-            if model is None:
-                here = _accelerated(part, gamma, support, here, deadline)
-            else:
-                here = _newton(part, gamma, support, here, units, deadline)
+    here = _best(Piece(part, gamma, support, units), None if start is None else to_host(start)[support], deadline)
     point = risk.at(scatter(here.w, index_like(support, here.w), risk.n_features), index_like(support, here.w))
     if risk.keeps_state and type(part) is type(risk):
         point._state = here.state  # the same predictions, without another look at the data
     return point
 
 
-def _at_once(part: Risk, gamma: ConstraintSet, support: np.ndarray) -> np.ndarray | None:
-    """The answer for a quadratic risk, where Γ solves such problems itself; None otherwise."""
-    if type(gamma).quadratic_minimum is ConstraintSet.quadratic_minimum or not support.size:
-        return None
-    origin = part.at(part.zero)
-    model = part.curvature(origin)
-    if model is None or not model.exact:
-        return None
-    return gamma.quadratic_minimum(
-        model.block(np.arange(support.size)), -0.5 * to_host(origin.gradient).astype(float), support
-    )
+def _best(piece: Piece, start: np.ndarray | None, deadline: float) -> Point:
+    """The best point of a piece."""
+    risk = piece.risk
+    if (known := piece.known_minimum()) is not None:
+        return risk.at(like(known, risk.zero))
+    here = risk.at(piece.project(risk.zero if start is None else like(start, risk.zero)))
+    if not here.w.shape[0]:
+        return here
+    with np.errstate(over="ignore", invalid="ignore"):
+        model = risk.curvature(here)
+        if model is None or not model.exact:
+            origin = risk.at(piece.project(risk.zero))
+            # a step too far, where exp overflows, say; and gradient steps alone take long to come back from afar
+            if not math.isfinite(here.value) or origin.value < here.value:
+                here = origin
+            if not math.isfinite(here.value):
+                here = _from_outside(piece, here, deadline)
+        return _accelerated(piece, here, deadline) if model is None else _newton(piece, here, deadline)
 
 
-def _newton(
-    part: Risk, gamma: ConstraintSet, support: np.ndarray, here: Point, units: Units | None, deadline: float
-) -> Point:
-    bold, caution = 1.0, 0.1
+def _newton(piece: Piece, here: Point, deadline: float) -> Point:
+    bold, caution, part = 1.0, 0.1, piece.risk
     for _ in range(300):  # a few, where all goes well
-        model, every = part.curvature(here), np.arange(support.size)
+        model, values = part.curvature(here), to_host(here.w).astype(float)
         assert model is not None  # or `refit` had gone another way
-        G, values = model.block(every) / bold, to_host(here.w).astype(float)
-        if (piece := model.piece) is not None:
+        every = np.arange(values.size)
+        G = model.block(every) / bold
+        if (local := model.piece) is not None:
             # a majoriser crawls where a loss has kinks; its Hessian alone may be singular, and far from R
-            G = caution * G + (1 - caution) * piece.block(every)
+            G = caution * G + (1 - caution) * local.block(every)
         # where one step is enough it starts from the origin: the same answer to the last digit, whatever the start
         base = part.at(part.zero) if model.exact else here
         b = G @ to_host(base.w).astype(float) - 0.5 * to_host(base.gradient)
         if not (np.isfinite(G).all() and np.isfinite(b).all()):
-            return _accelerated(part, gamma, support, here, deadline)
-        target, accurate = _least(G, b, gamma, support, values, units, deadline)
+            return _accelerated(piece, here, deadline)
+        target, accurate = piece.minimise(G, b, values, deadline)
         if model.exact:
             if accurate:
                 return part.at(like(target, here.w))
@@ -102,13 +129,13 @@ def _newton(
             return part.at(like(refined(G, b, target), here.w))
         there = _along(part, here, target - values)
         if there is here:
-            if piece is not None and caution < 1.0:
+            if local is not None and caution < 1.0:
                 caution = 1.0
                 continue
             downhill = float(to_host(here.gradient) @ (target - values)) <= 0
-            return here if downhill else _accelerated(part, gamma, support, here, deadline)
+            return here if downhill else _accelerated(piece, here, deadline)
         # far up an exponential Newton's steps are all of one length, and so are those towards data that are separated
-        bold = 4.0 * bold if there.value < 0.5 * here.value and piece is None else 1.0
+        bold = 4.0 * bold if there.value < 0.5 * here.value and local is None else 1.0
         gained, move = here.value - there.value, target - values
         promised = -float(to_host(here.gradient) @ move + move @ G @ move)
         caution = max(0.1 * caution, 1e-4) if gained > 0.5 * promised else min(4.0 * caution, 1.0)
@@ -118,40 +145,20 @@ def _newton(
     return here
 
 
-def _least(
-    G: np.ndarray,
-    b: np.ndarray,
-    gamma: ConstraintSet,
-    support: np.ndarray,
-    values: np.ndarray,
-    units: Units | None,
-    deadline: float,
-) -> tuple[np.ndarray, bool]:
-    """argmin uᵀGu - 2bᵀu over the slice of Γ, and whether that is accurate."""
-    if gamma.whole_space:
-        return solve(G, b)
-    if units is None:
-        return minimise_quadratic(G, b, gamma, support, values, deadline), True
-    s = units.scales[support]
-    return s * minimise_quadratic(s[:, None] * G * s, s * b, units.gamma, support, values / s, deadline), True
-
-
-def _from_outside(
-    part: Risk, gamma: ConstraintSet, support: np.ndarray, here: Point, units: Units | None, deadline: float
-) -> Point:
+def _from_outside(piece: Piece, here: Point, deadline: float) -> Point:
     """Where R overflows at all members that are known, the best one for the quadratic that touches it at the origin.
 
     R is harmless there, although Γ may not hold it; what that quadratic avoids is what exp makes endless.
     """
-    origin = part.at(part.zero)
-    model = part.curvature(origin)
+    origin = piece.risk.at(piece.risk.zero)
+    model = piece.risk.curvature(origin)
     if model is None or not math.isfinite(origin.value):
         return here
-    G, b = model.block(np.arange(support.size)), -0.5 * to_host(origin.gradient).astype(float)
+    values = to_host(here.w).astype(float)
+    G, b = model.block(np.arange(values.size)), -0.5 * to_host(origin.gradient).astype(float)
     if not (np.isfinite(G).all() and np.isfinite(b).all()):
         return here
-    target = _least(G, b, gamma, support, to_host(here.w).astype(float), units, deadline)[0]
-    return part.at(like(target, here.w))
+    return piece.risk.at(like(piece.minimise(G, b, values, deadline)[0], here.w))
 
 
 def _along(part: Risk, here: Point, move: np.ndarray) -> Point:
@@ -180,8 +187,9 @@ def _polished(model: Curvature, point: Point) -> Point:
     return point
 
 
-def _accelerated(part: Risk, gamma: ConstraintSet, support: np.ndarray, here: Point, deadline: float) -> Point:
+def _accelerated(piece: Piece, here: Point, deadline: float) -> Point:
     """Projected gradient steps with a step size that adapts, for risks whose curvature is not known."""
+    part = piece.risk
     L = norm(here.gradient) / (norm(here.w) or 1.0) or 1.0  # a first step as long as w
     if not math.isfinite(L):  # no slope to follow
         return here
@@ -191,8 +199,7 @@ def _accelerated(part: Risk, gamma: ConstraintSet, support: np.ndarray, here: Po
             break
         L *= 0.7
         while True:
-            v = y.w - y.gradient / L
-            there = part.at(v if gamma.whole_space else gamma.project(v, support))
+            there = part.at(piece.project(y.w - y.gradient / L))
             move = there.w - y.w
             allowed = y.value + float(y.gradient @ move) + 0.5 * L * float(move @ move)
             if there.value <= allowed + 1e-12 * abs(y.value) or not L <= 1e100 or time.perf_counter() > deadline:
@@ -204,9 +211,7 @@ def _accelerated(part: Risk, gamma: ConstraintSet, support: np.ndarray, here: Po
             y, t = here, 1.0
             continue
         t_next = 0.5 * (1 + math.sqrt(1 + 4 * t * t))
-        ahead = there.w + (t - 1) / t_next * (there.w - here.w)
-        if not gamma.whole_space:
-            ahead = gamma.project(ahead, support)  # R may not be defined outside Γ
+        ahead = piece.project(there.w + (t - 1) / t_next * (there.w - here.w))  # R may not be defined outside Γ
         y, here, t = part.at(ahead), there, t_next
         if not math.isfinite(y.value):
             y, t = here, 1.0

@@ -5,49 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import Any
 
 import numpy as np
 
 from .._core.arrays import Array
+from .._core.stopping import Status
 from ..risks.counts import Counts
 from ..sets import ConstraintSet
+from ..sparsity import Sparsity
 
-
-class Status(Enum):
-    """How a run ended; each member is a sentence."""
-
-    CONVERGED = "the iterates stopped moving: the last relative change is at most tol"
-    COMPLETED = "all iterations that the method prescribes were made"
-    STATIONARY = "the point is stationary: the projected-gradient residual fell below tol times its first value"
-    SETTLED = "no step of the method lowers the objective any more"
-    OPTIMAL = "proved optimal: no feasible point is better by more than rounding and the tolerance allow"
-    TARGET_GAP = "the target gap is proved"
-    MAX_ITER = "max_iter iterations were made before the iterates settled"
-    MAX_QUERIES = "max_queries function values were asked for"
-    TIME_LIMIT = "the time limit was reached before the iterates settled"
-    CALLBACK = "the callback stopped the run"
-    INTERRUPTED = "interrupted from outside; the best point so far is returned"
-    DIVERGED = "the iterates or the objective became infinite or NaN; a smaller step helps, or data of a smaller scale"
-    FAILED = "the function failed where the method could not do without its value"
-    RUNNING = "the run is under way"
-
-    @property
-    def success(self) -> bool:
-        """Whether the run ended because its job was done."""
-        return self in _DONE
-
-
-_DONE = {
-    Status.CONVERGED,
-    Status.STATIONARY,
-    Status.COMPLETED,
-    Status.SETTLED,
-    Status.OPTIMAL,
-    Status.TARGET_GAP,
-    Status.MAX_QUERIES,
-}
+__all__ = ["Counts", "History", "Result", "Status"]
 
 
 class History:
@@ -112,12 +80,12 @@ class Result:
     Attributes
     ----------
     x : array
-        The best point found: at most k nonzeros, in Γ.
+        The best point found: sparse, in Γ.
     fun : float
         R(x).
     support : array of int
         Where x is not zero.
-    k, constraint : what was asked.
+    sparsity, constraint : what was asked; `k` is that of the sparsity.
     status, success, message : how the run ended.
     nit : int
         Iterations made.
@@ -149,7 +117,7 @@ class Result:
     """
 
     x: Array
-    k: int
+    sparsity: Sparsity
     constraint: ConstraintSet
     support: np.ndarray
     fun: float
@@ -171,6 +139,11 @@ class Result:
     keep: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.intp))
 
     @property
+    def k(self) -> int:
+        """How much of what is counted was allowed: nonzeros, unless a sparsity was given."""
+        return self.sparsity.k
+
+    @property
     def success(self) -> bool:
         """Whether the run ended because its job was done, with an objective that is a number."""
         return self.status.success and math.isfinite(self.fun)
@@ -178,7 +151,7 @@ class Result:
     def __repr__(self) -> str:
         lines = {
             "objective": f"{self.fun:.8g}" + (f", {self.certificate.words}" if self.certificate else ""),
-            "nonzeros": f"{self.support.size} of at most {self.k}",
+            "nonzeros": self.sparsity.describe(self.x),
             "constraint": f"{self.constraint!r}, violation {self.violation:.1g}",
             "method": f"{self.method}, projection {self.projection}",
             "status": f"{self.message} ({self.nit} iterations)",

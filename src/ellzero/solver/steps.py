@@ -11,17 +11,16 @@ from typing import Any, Protocol
 import numpy as np
 
 from .._core.arrays import Array, finfo_eps, index_like, like, norm, scatter, to_host
+from .._core.stopping import Status, Stop
 from ..risks.base import Point, Risk
-from ..risks.counts import Counts
-from ..sets import ConstraintSet, Everywhere, NonNegative
-from .exchanges import Units, refit
-from .projections import Projector, largest_entries
+from .problem import Problem
+from .projections import Projector
+from .refit import Units, refit
+from .result import Counts
 
 STEPS = ("1/L", "adaptive", "pursuit", "search")
-
-
-class Settled(Exception):
-    """The method has no further step that helps."""
+#: those that take R(w) for what ∇R says it is
+NEED_GRADIENTS = ("adaptive", "pursuit")
 
 
 class Step(Protocol):
@@ -138,7 +137,7 @@ class PursuitStep:
 
     For a quadratic R, and Γ at most a matter of signs, steps start shorter and that last try is left to the exchanges.
     Without Γ the refit is one small system, so a better support is first looked for among 2k coordinates: the kept
-    ones and the k others with the steepest slopes, refitted together (subspace pursuit). Such steps go further, and
+    ones and as many others with the steepest slopes, refitted together (subspace pursuit). Such steps go further, and
     gradient steps are left for when they do not help.
 
     Attributes
@@ -150,7 +149,7 @@ class PursuitStep:
     """
 
     counts: Counts
-    gamma: ConstraintSet
+    problem: Problem
     units: Units | None = None
     deadline: Callable[[], float] = lambda: math.inf
     size: float = math.nan
@@ -160,14 +159,14 @@ class PursuitStep:
     def advance(self, point: Point, gradient: Array, project: Projector) -> Point:
         """The next point."""
         metric = 1.0 if self.units is None else like(self.units.scales**2, gradient)
-        plain = isinstance(self.gamma, (Everywhere, NonNegative)) and not self.gamma.redefined
-        model = point.risk.curvature(point) if plain else None
+        gamma = self.problem.gamma
+        model = point.risk.curvature(point) if gamma.whole_space or gamma.orthant else None
         quadratic = model is not None and model.exact
-        wide = quadratic and self.gamma.whole_space
+        wide = quadratic and gamma.whole_space
         if math.isnan(self.size):  # where the curvature changes or budgets bind, longer steps find more
             self.size = (2.0 if quadratic else 4.0) / _first_curvature(point, gradient, project, metric)
         # values that were refitted are the best on their support, others may still be improved there
-        own = to_host(point.support) if point.visits and point.support is not None else None
+        own = to_host(point.support) if point.refitted and point.support is not None else None
         if wide and own is not None:
             w, support = project(self._among_twice_as_many(point, gradient, own))
             if not np.array_equal(to_host(support), own) and (trial := self._better(point, w, to_host(support))):
@@ -187,21 +186,21 @@ class PursuitStep:
             if size > self.size or time.perf_counter() > self.deadline():
                 break
             tried, size = chosen, 0.5 * size
-        raise Settled
+        raise Stop(Status.SETTLED)
 
     def _better(self, point: Point, w: Array, support: np.ndarray) -> Point | None:
         """The refitted point, if it is better."""
-        trial = refit(point.risk, self.gamma, support, w, self.units, self.deadline())
+        trial = refit(point.risk, self.problem.gamma, support, w, self.units, self.deadline())
         value = self.counts.base_value(point)
-        trial.visits = 1
+        trial.refitted = True
         return trial if self.counts.base_value(trial) < value - 1e-12 * abs(value) else None
 
     def _among_twice_as_many(self, point: Point, gradient: Array, own: np.ndarray) -> Array:
         """The best values on the support and as many more coordinates."""
         slope = to_host(gradient) * (1.0 if self.units is None else self.units.scales)
         slope[own] = 0.0
-        more = largest_entries(slope, min(own.size, slope.size - own.size))
-        return refit(point.risk, self.gamma, np.union1d(own, more), point.w, self.units, self.deadline()).w
+        more = self.problem.sparsity.best_support(slope)
+        return refit(point.risk, self.problem.gamma, np.union1d(own, more), point.w, self.units, self.deadline()).w
 
 
 def _first_curvature(point: Point, gradient: Array, project: Projector, metric: Array | float = 1.0) -> float:
@@ -230,7 +229,7 @@ def bind_step(
     step: Any,
     risk: Risk,
     counts: Counts,
-    gamma: ConstraintSet,
+    problem: Problem,
     threshold: Projector | None,
     units: Units | None,
     deadline: Callable[[], float],
@@ -243,7 +242,7 @@ def bind_step(
     if step == "adaptive":
         return AdaptiveStep(counts, threshold)
     if step == "pursuit":
-        return PursuitStep(counts, gamma, units, deadline)
+        return PursuitStep(counts, problem, units, deadline)
     L = risk.smoothness.value
     if not 0 < L < math.inf:
         raise ValueError(

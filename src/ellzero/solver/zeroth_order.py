@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from .._core.arrays import Array, like
 from .._core.directions import Directions
-from .._core.validation import NotFinite, check_count, check_positive
+from .._core.stopping import Status, Stop
+from .._core.validation import check_count, check_positive
 from ..risks.base import Point, Risk
-from ..risks.blackbox import BlackBoxError
-from ..risks.counts import Counts
 from ..risks.differences import Differences
 from ..risks.evaluation import BudgetSpent
+from ..theory.parameters import Oracle as Kind
+from .result import Counts
 from .schedules import as_schedule
-from .steps import Settled
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class ZerothOrder:
     support_size: int | None = None
     mu: float = 1e-6
     central: bool = False
-    exact = False
+    kind: ClassVar[Kind] = "directions"
 
     def bind(self, risk: Risk, counts: Counts, entropy: Sequence[int]) -> DirectionalGradients:
         """The gradients of one run."""
@@ -90,7 +90,7 @@ class GrowWhenStuck:
     def double(self) -> None:
         """React to a step that did not help."""
         if self.current >= self.last:
-            raise Settled
+            raise Stop(Status.SETTLED)
         self.current = min(2 * self.current, self.last)
 
 
@@ -103,29 +103,22 @@ class DirectionalGradients(Differences):
 
     def __call__(self, point: Point, t: int) -> Array:
         self._affordable(0 if self.central else self.counts.price(point))
-        if isinstance(self.schedule, GrowWhenStuck) and point.visits:
+        if isinstance(self.schedule, GrowWhenStuck) and point.estimated:
             self.schedule.double()
-        point.visits += 1
+        point.estimated = True
         base = 0.0 if self.central else self.counts.base_value(point)
         q = int(min(self.schedule(t), self._affordable(0)))
-        total, used = np.zeros(self.risk.n_features), 0
         # paid for at once: what fails in the first block may not be asked again at the cost of the last
         self._unasked = q * self._price
         self.counts.book("n_values", self._unasked)
         try:
-            for directions in self._blocks(t, q):
-                slopes = self._slopes(point, directions, base)
-                worth = np.isfinite(slopes)  # a failed evaluation that was dropped is NaN
-                used += int(worth.sum())
-                total += directions.combine(np.where(worth, slopes, 0.0))
+            gradient = self._combined((u, self._slopes(point, u, base)) for u in self._blocks(t, q))
         except BaseException:
             self.counts.add(-self._unasked)
             raise
-        if used == 0:
-            if not self.risk.has_gradient:
-                raise BlackBoxError(f"none of the {q} evaluations of iteration {t} gave a value")
-            raise NotFinite(f"none of the {q} values of iteration {t} is finite")
-        return like(total * (self.risk.n_features / used), point.w)
+        if gradient is None:
+            raise self.risk.failure(f"none of the {q} evaluations of iteration {t} gave a value")
+        return like(gradient, point.w)
 
     @property
     def _price(self) -> int:

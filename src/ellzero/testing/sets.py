@@ -10,6 +10,8 @@ import numpy as np
 from .._core.arrays import norm
 from .._core.validation import check_count, check_k, check_positive
 from ..sets import ConstraintSet, EmptySlice
+from ..sets.polyhedron import Polyhedron
+from ..sparsity import as_sparsity
 
 
 def check_set(
@@ -24,8 +26,7 @@ def check_set(
 ) -> None:
     """Look for a counterexample to: Γ is convex, `project` is its projection, and Γ preserves supports of size k.
 
-    What else the set states is attacked as well: `violation`, `accuracy`, `needs_entry`, `forced`, `sparse_maximum`,
-    `sparse_support`, `quadratic_minimum` and `rescaled`.
+    What else the set states is attacked as well: every fact that `ConstraintSet` has a name for.
 
     Parameters
     ----------
@@ -119,8 +120,7 @@ class _Attack:
             self.require_member(p, "a projection", v=v)
             if norm(v - p) > self.tol * (1 + norm(v)) and not self.constraint.violation(v) > 0:
                 self.fail("violation() is 0 outside Γ, where the projection moves the vector", v=v, projection=p)
-            if not p[self.constraint.forced].all():
-                self.fail("a member is 0 at a coordinate that is said to be forced", member=p)
+        self.whole_facts(pairs)
         if self.constraint.needs_entry and not project(np.zeros(self.d)).any():
             self.fail("needs_entry says that zero is not a member, and project says that it is")
 
@@ -150,6 +150,7 @@ class _Attack:
             self.require_projection(pairs, where, lambda p, s=support: self.constraint.project(p, s))
             for v, p in pairs:
                 self.require_member(self.embed(p, support), f"the projection{where}", v=v)
+            self.slice_facts(pairs, support, where)
 
     def embed(self, values: np.ndarray, support: np.ndarray) -> np.ndarray:
         w = np.zeros(self.d)
@@ -186,15 +187,97 @@ class _Attack:
 
     # What a set may state beyond its projection.
 
+    def require(self, broken: dict[str, Any], **vectors: np.ndarray) -> None:
+        """Fail with the first of these statements that is broken."""
+        for what, wrong in broken.items():
+            if wrong:
+                self.fail(what, **vectors)
+
+    def leaves(self, shape: Polyhedron | None, w: np.ndarray) -> bool:
+        """Whether w breaks bounds or caps by more than rounding."""
+        if shape is None:
+            return False
+        gross, room = shape.A @ np.abs(w), self.tol * (1 + norm(w)) * (1 + np.abs(shape.A).sum(axis=1))
+        out = max((shape.lower - w).max(initial=0.0), (w - shape.upper).max(initial=0.0)) > self.tol * (1 + norm(w))
+        low = (gross < shape.h - room)[shape.equal]
+        return bool(out or low.any() or (gross > shape.h + room).any() or (shape.A < 0).any())
+
+    def whole_facts(self, pairs: list[tuple[np.ndarray, np.ndarray]]) -> None:
+        """What is said about all members, against projections."""
+        gamma, d = self.constraint, self.d
+        (negative, positive), reach, larger = gamma.signs(d), gamma.norm_squares(d, d), gamma.enclosing(d)
+        (labels, caps), scales, shape = gamma.groups_and_caps(d), gamma.natural_scales(d), gamma.polyhedron(d)
+        forced, known = np.union1d(gamma.forced, gamma.forced_among(d)), reach[np.isfinite(reach)]
+        odd = scales is not None and (scales.shape != (d,) or not (np.isfinite(scales) & (scales > 0)).all())
+        self.require({
+            "natural_scales must be None, or d positive numbers": odd,
+            "groups_and_caps must label d coordinates, and cap those groups": labels is not None
+            and (len(labels) != d or not set(caps or ()) <= set(labels)),
+            "enclosing holds a set whose sparse maximum is not known": not all(s.has_sparse_maximum() for s in larger),
+            "norm_squares must begin with 0 and be concave": reach.shape != (d + 1,) or reach[0] != 0
+            or (np.diff(known, 2) > self.tol * known.max()).any(),
+        })  # fmt: skip
+        for (v, p), (_, q) in zip(pairs, pairs[1:] + pairs[:1], strict=True):
+            tiny, mixed = self.tol * (1 + norm(v)), np.where(self.rng.random(d) < 0.5, p, q)
+            beyond = norm(v - p) > 1e3 * tiny and shape is not None and shape.exact and shape.contains(0.5 * (v + p))
+            self.require({
+                "whole_space says that there is no constraint": gamma.whole_space and norm(v - p) > tiny,
+                "orthant says that Γ is w >= 0": gamma.orthant and norm(np.maximum(v, 0.0) - p) > tiny,
+                "separable says that entries can be mixed": gamma.separable and gamma.violation(mixed) > self.tol,
+                "forced, forced_among: a member is 0 there": not p[forced].all(),
+                "enclosing: a larger set does not hold a member": any(s.violation(p) > self.tol for s in larger),
+                "polyhedron: a member is outside": self.leaves(shape, p) or self.leaves(gamma.polyhedron_around(d), p),
+                "polyhedron is said to be exact, and holds what Γ does not": beyond,
+                "signs: a member has another": (p[~negative] < -tiny).any() or (p[~positive] > tiny).any(),
+                "norm_squares: a member is longer": p @ p > (reach[np.count_nonzero(p)] + tiny) * (1 + self.tol),
+            }, v=v, member=p)  # fmt: skip
+
+    def slice_facts(self, pairs: list[tuple[np.ndarray, np.ndarray]], support: np.ndarray, where: str) -> None:
+        """What is said about a slice, which has members, against projections onto it."""
+        gamma = self.constraint
+        try:
+            gamma.require_slice(support)
+            gamma.require_member(support)
+            part, shape, project = gamma.slice_on(support), gamma.polyhedron_on(support), gamma.on(support)
+        except EmptySlice as error:
+            self.fail(f"the slice is said to be empty{where}, and project finds a member: {error}", member=pairs[0][1])
+        for (v, p), (_, q) in zip(pairs, pairs[1:] + pairs[:1], strict=True):
+            there = p if part is None else np.asarray(part.project(v.copy()))
+            near, n, slack, spread = gamma.supporting(v, support)
+            tiny = self.tol * (1 + norm(v)) * (1 + norm(q))
+            self.require({
+                f"on differs from project{where}": not self.close(np.asarray(project(v.copy())), p, norm(v)),
+                f"slice_on is another set{where}": not self.close(there, p, norm(v)),
+                f"polyhedron_on: a member is outside{where}": self.leaves(shape, p),
+                f"supporting cuts off a member{where}": n @ (q - near) > slack + spread * norm(q - near) + tiny,
+            }, v=v, p=p, member=q)  # fmt: skip
+
     def facts(self, n: int) -> None:
-        """Each fact against members that the projection itself finds."""
+        """Each other fact against members that the projection itself finds."""
         for z in self.points(n, self.d):
             for mu in (1.0, 0.1, 0.0):
                 self.sparse_maximum(z, mu)
             self.sparse_support(z)
             self.other_units(z)
+            self.shadow_prices(z)
             for support in self.supports(1, self.d):
-                self.quadratic_minimum(z, support)
+                if support.size:
+                    self.quadratic_minimum(z, support)
+
+    def shadow_prices(self, z: np.ndarray) -> None:
+        """A newcomer that the projection of z uses must not be charged more than it is worth without that."""
+        project = self.constraint.project
+        support = np.sort(self.rng.choice(self.d, self.k, replace=False))
+        try:
+            w = self.embed(project(z[support], support), support)
+        except EmptySlice:
+            return
+        shift, price = self.constraint.shadow_prices(w, z - w)
+        for i in np.flatnonzero(np.abs(z - w - shift) < price):
+            wider = np.union1d(support, i)
+            u = self.embed(project(z[wider], wider), wider)
+            if i not in support and abs(u[i]) > 1e3 * self.tol * (1 + norm(z)):
+                self.fail(f"shadow_prices say that coordinate {i} is worth nothing, and it is used", z=z, w=w, better=u)
 
     def sparse_members(self, z: np.ndarray, n: int = 8) -> Iterator[np.ndarray]:
         """Members near z on random supports of size k."""
@@ -206,10 +289,14 @@ class _Attack:
                 continue
 
     def sparse_maximum(self, z: np.ndarray, mu: float) -> None:
+        known = self.constraint.knows_maximum(as_sparsity(self.k), mu)
         try:
-            found = self.constraint.sparse_maximum(z, self.k, mu) if self.constraint.has_sparse_maximum(mu) else None
+            found = self.constraint.sparse_maximum(z, self.k, mu) if known else None
         except EmptySlice:
             return
+        if found is None and known:
+            said = f"knows_maximum, by default has_sparse_maximum, says at mu={mu:g} that it is known"
+            self.fail(f"{said}, and sparse_maximum gives None", z=z)
         if found is None or found[1] is None:
             return
         value, w = found[0], np.asarray(found[1])
@@ -254,14 +341,15 @@ class _Attack:
     def quadratic_minimum(self, z: np.ndarray, support: np.ndarray) -> None:
         A = self.rng.standard_normal((support.size + 2, support.size))
         G, b = A.T @ A, z[support]
+        gamma, asked = self.constraint, "quadratic_minimum"
         try:
-            u = self.constraint.quadratic_minimum(G, b, support)
+            u = gamma.quadratic_minimum(G, b, support)
+            if u is None:
+                asked, u = "minimise_quadratic", gamma.minimise_quadratic(G, b, support, np.zeros(support.size))
             members = [self.constraint.project(v, support) for v in self.points(4, support.size)]
         except EmptySlice:
             return
-        if u is None:
-            return
-        where = f"quadratic_minimum(G, b, {support.tolist()})"
+        where = f"{asked}(G, b, {support.tolist()})"
         self.require_member(self.embed(u, support), where)
         slope = G @ u - b
         for q in members:

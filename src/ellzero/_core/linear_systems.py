@@ -1,0 +1,43 @@
+"""Small linear systems whose matrix may be singular, or nearly so."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .arrays import norm
+
+
+def solve(G: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, bool]:
+    """G⁻¹b for a positive semidefinite G, and whether its columns are far enough from depending on each other.
+
+    Where they depend on each other up to rounding, the shortest solution.
+    """
+    diagonal = np.diagonal(G)
+    try:
+        # a pivot is what the earlier columns leave of a diagonal entry
+        pivots = np.diagonal(np.linalg.cholesky(G)) ** 2
+        if (pivots > 1e-13 * diagonal).all():
+            # importing SciPy's triangular solver would cost the first call more
+            return np.linalg.solve(G, b), bool((pivots > 1e-6 * diagonal).all())
+    except np.linalg.LinAlgError:
+        pass
+    scales = 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+    return scales * np.linalg.lstsq(scales[:, None] * G * scales, scales * b, rcond=1e-12)[0], False
+
+
+def refined(G: np.ndarray, b: np.ndarray, u: np.ndarray) -> np.ndarray:
+    """The solution of Gu = b with residuals in longer precision; if these corrections do not settle, it or u."""
+    exact, target = G.astype(np.longdouble), b.astype(np.longdouble)
+    try:
+        if (np.diagonal(np.linalg.cholesky(G)) ** 2 <= 1e-15 * np.diagonal(G)).any():
+            return u
+        long = np.linalg.solve(G, b).astype(np.longdouble)
+        for _ in range(5):
+            change = np.linalg.solve(G, (target - exact @ long).astype(float))
+            long = long + change
+    except np.linalg.LinAlgError:
+        return u
+    found = long.astype(float)
+    if norm(change) <= 1e-6 * norm(found):
+        return found
+    return min((u, found), key=lambda v: float(v @ (exact @ v - 2 * target)))

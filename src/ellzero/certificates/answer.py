@@ -1,0 +1,135 @@
+"""An answer, its problem, and R around it: at points, with what rounding may have changed, and on single supports."""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+
+import numpy as np
+
+from .._core.arrays import finfo_eps, to_host
+from ..risks import Risk
+from ..risks.accuracy import EPS, Measured, PlainMeasure, QuadraticForm
+from ..solver.exchanges import refit
+from ..solver.problem import make_problem
+from ..solver.result import Result
+from ..theory.extents import largest_norm
+from .duplicates import without_copies
+from .support_bound import Slice, bound_on_support
+
+
+class NoBound(Exception):
+    """Nothing useful is known below R; the message says why, and what would help."""
+
+
+def _too_small(risk: Risk) -> bool:
+    """Whether squares of the data are lost."""
+    squares = risk.squares()
+    return squares is not None and bool(((squares > 0) & (squares < 1e-280)).any())
+
+
+class Answer:
+    """An answer x to min R(w) subject to ||w||_0 <= k, w in Γ, for a convex R.
+
+    Attributes
+    ----------
+    value, error : float
+        |R(x) - value| <= error.
+    at_zero : float
+        R(0).
+    deadline : float
+        The reading of `time.perf_counter` after which nothing new is begun.
+    """
+
+    def __init__(self, risk: Risk, result: Result, deadline: float) -> None:
+        self.risk, self.result, self.deadline = risk, result, deadline
+        if not result.sparsity.plain:
+            raise NoBound(f"there is no certificate for this sparsity yet, {result.sparsity!r}")
+        problem = make_problem(risk, result.sparsity, result.constraint, result.keep)
+        self.k, self.gamma, self.kept, self.d = problem.sparsity.k, problem.gamma, problem.kept, risk.n_features
+        if not risk.has_gradient:
+            raise NoBound("a black box has no gradients, and without convexity no value bounds another")
+        self.x = to_host(result.x).astype(float)
+        self.at_zero = risk.at(risk.zero).value
+        here = self._measure(self.x, np.flatnonzero(self.x), closely=False)
+        self.value, self.error, self._grain = here.value, here.error, here.grain
+        self._check()
+        if not risk.convex:
+            raise NoBound("R is not known to be convex; if it is, say so (Smooth(..., convex=True))")
+        if _too_small(risk):
+            raise NoBound("the data are so small that their squares underflow; rescale them")
+        self.readable = risk.readable
+
+    def _check(self) -> None:
+        """The result must be one of this risk: everything rests on its objective."""
+        if self.x.size != self.d:
+            raise ValueError(
+                f"result must be what ellzero.minimize returned for this risk: it has {self.x.size} coordinates, the "
+                f"risk {self.d}"
+            )
+        value, fun = self.value, self.result.fun
+        if not abs(value - fun) <= 1e-9 * abs(value) + 1e-12 * abs(self.at_zero) + 2 * self.error:
+            raise ValueError(
+                f"result must be what ellzero.minimize returned for this risk: its objective is {fun:.8g}, "
+                f"but R of its x is {value:.8g} here"
+            )
+
+    @cached_property
+    def form(self) -> QuadraticForm | None:
+        """R as a quadratic function; None where it is none, or its matrix too dear."""
+        return self.risk.quadratic_form(self.k)
+
+    def without_copies(self, index: np.ndarray, first: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """See `duplicates.without_copies`; what must be kept is never left out."""
+        return without_copies(self.risk, self.gamma, index, np.union1d(first, self.kept))
+
+    def allowance(self, fun: float, target: float | None = None) -> float:
+        """The gap that is left open: relative to R or, for a proof of optimality, to what x explains if less."""
+        if target is not None:
+            return target * abs(fun)
+        explained = self.at_zero - fun
+        if not (math.isfinite(explained) and explained > 0):
+            return 1e-6 * abs(fun)
+        less, more = sorted((abs(fun), explained))
+        return max(1e-6 * less, min(self._grain, 1e-6 * more))  # a perfect fit is one up to the rounding of x
+
+    def measured(self, x: np.ndarray) -> tuple[float, float]:
+        """R(x), and how far that may be off."""
+        here = self._measure(x, np.flatnonzero(x), closely=False)
+        return here.value, here.error
+
+    def _measure(self, x: np.ndarray, support: np.ndarray, *, closely: bool) -> Measured:
+        here = self.risk.measured(x, support, closely=closely)
+        if here is None or not math.isfinite(here.value):
+            point, nu = self.risk.at(self.risk.as_vector(x)), self.risk.strong_convexity
+            curved = max(0.0, nu.value) if nu.source != "estimate" and math.isfinite(nu.value) else 0.0
+            rounding = max(EPS, finfo_eps(self.risk.zero)) * max(self.d, self.risk.n_terms)
+            here = PlainMeasure(point.value, x, to_host(point.gradient).astype(float), support, curved, rounding)
+        return here
+
+    def refit(self, support: np.ndarray) -> tuple[float, np.ndarray]:
+        """The least R on a support, and where it is attained."""
+        point = refit(self.risk, self.gamma, support, self.result.x, deadline=self.deadline)
+        return point.value, to_host(point.w).astype(float)
+
+    @np.errstate(over="ignore", invalid="ignore")
+    def bound(self, support: np.ndarray) -> float:
+        """A lower bound of R on a support, next to the least value: see `support_bound`."""
+        support, gamma = self.without_copies(support, self.kept)[0], self.gamma
+        value, w = self.refit(support)
+        if self.result.fun < value and np.isin(np.flatnonzero(self.x), support).all():
+            w = self.x.copy()
+        here, across = self._measure(w, support, closely=True), 0.0
+        if here.shifts is not None and gamma.whole_space:
+            across = 1.0
+        elif here.shifts is not None and gamma.orthant:
+            # members are shifted until one entry is 0; then the difference to an x of that kind has both signs, so that
+            # its mean is at most its range, twice the largest entry of what is across
+            across = 1 / (1 + 2 * math.sqrt(max(shift.size for shift in here.shifts)))
+            for shift in here.shifts:
+                w[support[shift]] -= w[support[shift]].min()
+            here = self._measure(w, support, closely=True)
+        x, reach = w[support], largest_norm(gamma, max(self.k, 1), self.d)
+        extent = math.inf if reach is None else reach + float(np.linalg.norm(x))
+        part = Slice(lambda v: gamma.supporting(v, support), extent, across, gamma.separable)
+        return bound_on_support(here, x, part, 0.1 * self.allowance(here.value), self.deadline)

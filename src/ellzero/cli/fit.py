@@ -1,0 +1,57 @@
+"""``ellzero fit``: from a table to weights."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+
+from ..solver.result import Status
+from .inputs import certify_option, data_options, k_option, method_options, output_options, question_options
+from .outputs import settle, show_result, show_weights, write_weights
+from .question import Question, prove, solve, write_page
+from .screen import Screen, command
+
+_EXAMPLES = """
+  ellzero fit table.csv --target price --k 5
+  ellzero fit table.csv.gz --target price --k 5 --constraint nonnegative --out weights.csv
+  ellzero fit train.svm --loss logistic --k 0.1 --report report.html --json
+  ellzero fit table.csv --target y --k 10 --constraint l1:0.1 --groups groups.csv --certify 5
+"""
+
+
+@command(_EXAMPLES, data_options, k_option, question_options, method_options, certify_option, output_options)
+def fit(
+    screen: Screen,
+    /,
+    k: int | float,
+    method: str,
+    seed: int,
+    max_iter: int,
+    time_limit: float | None,
+    certify: float | None,
+    out: str | None,
+    report: str | None,
+    **asked: Any,
+) -> None:
+    """Find at most k weights that explain a column of DATA.
+
+    DATA is a CSV file of numbers with a header (.csv, .csv.gz, .csv.bz2), or a LIBSVM file (.svm, .libsvm). Both
+    conditions, at most k nonzeros and the constraint Γ, hold in the answer, in the units of the file.
+    """
+    question = Question(**asked)
+    screen.say(question.headline(), "bold")
+    start = time.perf_counter()
+    result = solve(screen, question, question.k(k), method, seed, max_iter=max_iter, time_limit=time_limit)
+    seconds = time.perf_counter() - start
+    if certify is not None and result.status is not Status.INTERRUPTED:
+        prove(screen, question.risk, result, certify or None, None)
+    screen.reply(**question.answered(result), seed=seed, seconds=seconds)
+    weights, intercept = screen.answer["weights"], np.asarray(screen.answer["intercept"])
+    told = {"intercept": np.array2string(intercept, precision=6)} if question.intercept else {}
+    show_result(screen, result, seconds, **told)
+    show_weights(screen, weights)
+    write_weights(screen, out, weights, question.intercept_rows(result.x))
+    write_page(screen, report, result, question, seed)
+    settle(screen, result)

@@ -1,0 +1,66 @@
+"""``ellzero info``: what is here."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import platform
+
+from .. import __version__
+from ..solver.methods import PRESETS
+from .screen import Screen, command
+
+_EXTRAS = {
+    "plot": ["matplotlib"],
+    "portfolio": ["pandas"],
+    "cli": ["click", "rich"],
+    "torch": ["torch"],
+    "jax": ["jax"],
+    "download": ["pooch"],
+    "dask": ["dask", "distributed"],
+}
+
+
+_EXAMPLES = """
+  ellzero info
+  ellzero info --json
+"""
+
+
+@command(_EXAMPLES)
+def info(screen: Screen, /) -> None:
+    """Versions, optional parts, methods and constraints: what is here.
+
+    Put its output into a report of a problem.
+    """
+    methods = [*PRESETS, "exact"]
+    core = {name: importlib.metadata.version(name) for name in ("numpy", "scipy", "scikit-learn")}
+    extras = {name: all(importlib.util.find_spec(m) is not None for m in needs) for name, needs in _EXTRAS.items()}
+    from threadpoolctl import threadpool_info
+
+    blas = [f"{p['internal_api']} {p['version']}, {p['num_threads']} threads" for p in threadpool_info()]
+    screen.answer = {
+        "ellzero": __version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "cores": os.cpu_count(),
+        **core,
+        "blas": blas,
+        "extras": extras,
+        "methods": methods,
+    }
+    screen.facts(
+        {
+            "ellzero": __version__,
+            "python": f"{platform.python_version()} on {platform.platform()}, {os.cpu_count()} cores",
+            **core,
+            "linear algebra": "; ".join(blas),
+            "methods": ", ".join(methods),
+        }
+    )
+    rows = [
+        [name, "yes" if here else "no", "" if here else f"pip install 'ellzero[{name}]'"]
+        for name, here in extras.items()
+    ]
+    screen.table(["extra", "installed", "how to get it"], rows)

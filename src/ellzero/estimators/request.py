@@ -1,0 +1,270 @@
+"""What is asked, from the words of users to R, Γ, k and a method: one way for estimators and the command line."""
+
+from __future__ import annotations
+
+import math
+import numbers
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from .._core.interruption import whole_call
+from .._core.validation import check_indices, check_positive, is_masked
+from ..minimize import minimize, minimize_path
+from ..risks import Huber, LeastSquares, LinearModel, Logistic, Multinomial, Poisson
+from ..risks.base import Risk
+from ..risks.robust import huber_delta
+from ..sets import Box, ConstraintSet, Everywhere, GroupWise, NonNegative, Simplex, SubSimplex
+from ..solver.methods import Method, preset
+from ..solver.path import SparsePath
+from ..solver.problem import for_every_output
+from ..solver.result import Result
+from ..sparsity import Sparsity
+
+#: makes the risk of any rows: maker(X, y, ridge=, sample_weight=, fit_intercept=)
+Maker = Callable[..., LinearModel]
+
+WORDS: dict[str, Callable[[], ConstraintSet]] = {
+    "nonnegative": NonNegative,
+    "nonpositive": lambda: Box(upper=0.0),
+    "simplex": lambda: Simplex(1.0),
+    "subsimplex": lambda: SubSimplex(1.0),
+}
+_LOSSES: dict[str, Maker] = {"squared": LeastSquares, "huber": Huber, "poisson": Poisson}
+_DEFAULT_K = 5
+#: times the typical variance of a column, the ridge of classifiers: without any, classes that a line can separate
+#: have no finite answer
+_RELATIVE_RIDGE = 0.01
+
+
+@dataclass(frozen=True)
+class Request:
+    """min R(w) subject to ||w||_0 <= k, w in Γ, for any rows of the data and any k.
+
+    Attributes
+    ----------
+    gamma : ConstraintSet
+        Γ of all coefficients, classes one after the other.
+    keep : array of int
+        The coordinates that are always kept.
+    kept_features : array of int
+        Their features.
+    standardize : bool
+        Whether methods compare entries in units of the columns of the data, or as they are.
+    """
+
+    gamma: ConstraintSet
+    keep: np.ndarray
+    kept_features: np.ndarray
+    standardize: bool
+
+    @classmethod
+    def read(
+        cls,
+        risk: Risk,
+        constraint: Any,
+        groups: Any,
+        keep: Any,
+        standardize: bool,
+        names: np.ndarray | None = None,
+    ) -> Request:
+        """From what the user says about the features of one class, for risks such as this one."""
+        n_features = risk.n_features // risk.n_outputs
+        gamma = _constraint(constraint, _labels(groups, names, n_features))
+        if gamma.n_features not in (None, n_features, risk.n_features):
+            raise ValueError(
+                f"constraint={gamma!r} is made for {gamma.n_features} coefficients, and X has {n_features} features"
+            )
+        gamma = for_every_output(gamma, risk, of_any_size=True)
+        kept = _kept(keep, names, n_features)
+        everywhere = (kept + n_features * np.arange(risk.n_outputs)[:, None]).ravel()
+        return cls(gamma, everywhere, kept, bool(standardize))
+
+    def method(self, method: str | Method) -> str | Method:
+        """The method in these units, unless it says itself in which; "exact", which proves, begins as "auto" does."""
+        chosen = preset(method) if isinstance(method, str) and method != "exact" else method
+        if not isinstance(chosen, Method) or chosen.standardize is not None:
+            return chosen
+        return replace(chosen, standardize=self.standardize)
+
+    def minimize(self, risk: Risk, k: int | Sparsity, method: str | Method, **options: Any) -> Result:
+        """The answer for one k."""
+        return minimize(risk, k, self.gamma, self.method(method), keep=self.keep, **options)
+
+    def path(self, risk: Risk, ks: Iterable[int | Sparsity], method: str | Method, **options: Any) -> SparsePath:
+        """The answers for several k; Ctrl-C ends all of it."""
+        with whole_call():
+            return minimize_path(risk, ks, self.gamma, self.method(method), keep=self.keep, **options)
+
+
+def read_k(k: Any, n_coefficients: int, n_kept: int, name: str = "k", *, strict: bool = False) -> int:
+    """A number of nonzeros from a number or a fraction, or the k of a sparsity; None is the default.
+
+    More than there are coefficients is all of them, with a warning, or an error if strict.
+    """
+    if k is None:
+        return min(max(_DEFAULT_K, n_kept), n_coefficients)
+    if isinstance(k, Sparsity):
+        return k.within(n_coefficients).k
+    if isinstance(k, bool) or not isinstance(k, numbers.Real):
+        raise TypeError(f"{name} must be a number of nonzeros, such as 10, or a fraction, such as 0.1; got {k!r}")
+    if isinstance(k, numbers.Integral):
+        number = int(k)
+    elif 0 < float(k) <= 1:
+        number = max(1, int(float(k) * n_coefficients * (1 + 1e-12)))  # 0.29 of 100 is 29, whatever rounding says
+    else:
+        remedy = f"; write {int(float(k))} for a number" if math.isfinite(float(k)) else ""
+        raise ValueError(f"{name} as a fraction must lie in (0, 1], got {name}={k}{remedy}")
+    if number < 0:
+        raise ValueError(f"{name} must be at least 0, got {name}={k}")
+    if number > n_coefficients:
+        too_many = f"{name}={k} is more than there are coefficients (n_features = {n_coefficients})"
+        if strict:
+            raise ValueError(f"{too_many}; use at most {n_coefficients}")
+        warnings.warn(f"{too_many}; all of them may be nonzero", UserWarning, stacklevel=3)
+        number = n_coefficients
+    if number < n_kept:
+        raise ValueError(f"{name}={k} is less than the {n_kept} coefficients that keep asks for: they count in {name}")
+    return number
+
+
+def read_ks(ks: Any, n_coefficients: int, n_kept: int, name: str = "ks", *, strict: bool = False) -> list[int]:
+    """Increasing numbers of nonzeros; an integer K means 1, ..., K, and a sparsity the same up to its k."""
+    if isinstance(ks, (numbers.Integral, Sparsity)):
+        ks = range(max(1, n_kept), read_k(ks, n_coefficients, n_kept, name, strict=strict) + 1)
+    if isinstance(ks, str) or not isinstance(ks, Iterable):
+        raise TypeError(f"{name} must be an integer K (for 1, ..., K) or numbers such as [2, 5, 10], got {ks!r}")
+    levels = sorted({read_k(k, n_coefficients, n_kept, name, strict=strict) for k in ks})
+    if not levels:
+        raise ValueError(f"{name} must name at least one k, got none")
+    return levels
+
+
+def read_loss(loss: Any, y: np.ndarray, sample_weight: np.ndarray | None) -> Maker:
+    """The risk of a regression; the turning point of Huber's loss follows from the spread of y if it is not given."""
+    word, delta = loss if isinstance(loss, tuple) and len(loss) == 2 else (loss, None)
+    if not isinstance(word, str) or word not in _LOSSES or (delta is not None and word != "huber"):
+        raise ValueError(f'loss must be "squared", "poisson", "huber" or ("huber", delta), got {loss!r}')
+    if word != "huber":
+        return _LOSSES[word]
+    delta = huber_delta(y, sample_weight) if delta is None else check_positive(delta, "delta of the loss")
+    return partial(Huber, delta=delta)
+
+
+def read_classes(y: np.ndarray, sample_weight: np.ndarray | None) -> Maker:
+    """The risk of a classification, for two classes or more."""
+    there = np.unique(y if sample_weight is None else y[sample_weight > 0])
+    if there.size < 2:
+        raise ValueError(
+            f"y must hold at least two classes with positive sample_weight, got one class: {there.tolist()}"
+        )
+    return Logistic if np.unique(y).size == 2 else Multinomial
+
+
+def classifier_ridge(X: Any, sample_weight: np.ndarray | None = None) -> float:
+    """The ridge of a classification where none is asked for."""
+    return _RELATIVE_RIDGE * typical_variance(X, sample_weight)
+
+
+def typical_variance(X: Any, sample_weight: np.ndarray | None) -> float:
+    """The median of the (weighted) variances of the columns that vary; 1 where nothing does.
+
+    Not the mean: a column in other units than the rest, grams among tonnes, would decide alone.
+    """
+    share = np.full(X.shape[0], 1 / X.shape[0])
+    if sample_weight is not None and sample_weight.any():
+        share = sample_weight / sample_weight.max()  # first, for the sum may overflow
+        share = share / share.sum()
+    with np.errstate(over="ignore", invalid="ignore"):  # a column of 1e200 says nothing about the others
+        means = X.T @ share
+        squares = np.einsum("ij,ij,i->j", X, X, share) if isinstance(X, np.ndarray) else X.power(2).T @ share
+        variances = squares - means**2
+        varies = np.isfinite(variances) & (variances > 1e-12 * squares)
+    return float(np.median(variances[varies])) if varies.any() else 1.0
+
+
+def _constraint(constraint: Any, labels: list[Any] | None) -> ConstraintSet:
+    if isinstance(constraint, Mapping):
+        if labels is None:
+            raise ValueError("constraint gives a set for each group, so groups must give a label for each feature")
+        return GroupWise({label: read_set(part) for label, part in constraint.items()}, labels)
+    if labels is None:
+        return read_set(constraint)
+    if constraint is None:
+        raise ValueError(
+            "groups says which features belong together, and constraint=None asks nothing of them; "
+            "give the set of every group, such as constraint=ellzero.sets.L1Ball(1.0)"
+        )
+    return GroupWise(read_set(constraint), labels)
+
+
+def read_set(constraint: Any) -> ConstraintSet:
+    """A set, from itself, its word or None."""
+    if constraint is None:
+        return Everywhere()
+    if isinstance(constraint, ConstraintSet):
+        return constraint
+    if isinstance(constraint, str) and constraint in WORDS:
+        return WORDS[constraint]()
+    raise ValueError(
+        f"constraint must be one of {', '.join(map(repr, WORDS))}, or a set such as "
+        f"ellzero.sets.L1Ball(1.0), or None; got {constraint!r}"
+    )
+
+
+def _labels(groups: Any, names: np.ndarray | None, n_features: int) -> list[Any] | None:
+    """A label for each feature, None for one in no group."""
+    if groups is None:
+        return None
+    if names is not None and hasattr(groups, "to_dict") and not _is_numbered(groups):  # a pandas Series by name
+        if not groups.index.is_unique:
+            twice = groups.index[groups.index.duplicated()][0]
+            raise ValueError(f"groups gives the feature {twice!r} more than one label; give each of them one")
+        groups = groups.to_dict()
+    if isinstance(groups, Mapping):
+        if names is None:
+            raise ValueError("groups maps feature names to labels, and X has no names; give a label for each feature")
+        _known(groups, names, "groups")
+        groups = [groups.get(name) for name in names]
+    if isinstance(groups, (str, bytes)) or not isinstance(groups, Iterable) or getattr(groups, "ndim", 1) != 1:
+        raise TypeError(f"groups must be a label for each feature, or a mapping from names to labels, got {groups!r}")
+    labels = groups.tolist() if hasattr(groups, "tolist") else list(groups)
+    if len(labels) != n_features:
+        raise ValueError(f"groups must give a label for each of the {n_features} features, got {len(labels)}")
+    return [None if isinstance(label, float) and math.isnan(label) else label for label in labels]
+
+
+def _is_numbered(series: Any) -> bool:
+    """Whether the index of a pandas Series is only 0, 1, ...: what pandas makes where nobody gave one."""
+    index = series.index
+    return (getattr(index, "start", None), getattr(index, "step", None)) == (0, 1)
+
+
+def _kept(keep: Any, names: np.ndarray | None, n_features: int) -> np.ndarray:
+    """Features by index, mask or name."""
+    if isinstance(keep, str):
+        keep = [keep]
+    if isinstance(keep, Iterable) and not is_masked(keep) and getattr(keep, "ndim", 1) > 0:
+        keep = list(keep)
+        if any(isinstance(entry, str) for entry in keep):
+            if names is None:
+                raise ValueError(f"keep={keep!r} gives names, and X has none; give indices, or X as a DataFrame")
+            _known(keep, names, "keep")
+            place = {name: j for j, name in enumerate(names)}
+            keep = [place[name] for name in keep]
+    return check_indices(keep, n_features, "keep")
+
+
+def _known(given: Iterable[Any], names: np.ndarray, argument: str) -> None:
+    known = set(names)
+    for name in given:
+        if name not in known:
+            alike = [other for other in names if str(name).lower() in str(other).lower()][:3] or list(names[:3])
+            raise ValueError(
+                f"{argument} names the feature {name!r}, which X does not have; it has {', '.join(map(repr, alike))}"
+                f"{', ...' if names.size > len(alike) else ''}"
+            )

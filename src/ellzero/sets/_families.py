@@ -1,0 +1,94 @@
+"""Groups whose sets are projected in one call: as rows of padded matrices, with their parameters side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any, TypeGuard
+
+import numpy as np
+
+from ._range import project_in_range
+from .base import ConstraintSet
+from .rows import RowSet
+
+
+class Family:
+    """The groups whose sets are projected in one call, with their parameters side by side."""
+
+    def __init__(self, example: RowSet, numbers: list[int], sets: list[Any], members: list[Any], size: int) -> None:
+        self.example = example
+        self.owns = np.zeros(len(sets) + 1, dtype=bool)  # the last entry answers for group -1
+        self.owns[numbers] = True
+        self.parameters = []  # (per group?, values, padding)
+        for position, padding in enumerate(example._parameter_padding.values()):
+            values = np.zeros(len(sets) if padding is None else size)
+            for g in numbers:
+                values[g if padding is None else members[g]] = sets[g]._parameters()[position]
+            self.parameters.append((values, padding))
+
+    @staticmethod
+    def split(sets: list[ConstraintSet | None], members: list[np.ndarray], size: int) -> list[Family]:
+        numbers: dict[Hashable, list[int]] = {}
+        for g, s in enumerate(sets):
+            if in_rows(s):
+                numbers.setdefault(s.family, []).append(g)
+        return [Family(sets[n[0]], n, sets, members, size) for n in numbers.values()]  # type: ignore[arg-type]
+
+
+class Padded:
+    """Some coordinates as a padded matrix, a row a group, with the parameters that go with them.
+
+    Attributes
+    ----------
+    where : array
+        The places of the values in what is projected; row, column : theirs in the matrix.
+    index, real : matrices
+        The coordinates themselves (0 where there is none), and whether there is one.
+    owner : array
+        The group of each row.
+    """
+
+    def __init__(
+        self,
+        family: Family,
+        shape: tuple[int, int],
+        where: np.ndarray,
+        row: np.ndarray,
+        column: np.ndarray,
+        index: np.ndarray,
+        group: np.ndarray,
+    ) -> None:
+        self.family, self.shape, self.where, self.row, self.column = family, shape, where, row, column
+        self.index, self.real = np.zeros(shape, dtype=np.intp), np.zeros(shape, dtype=bool)
+        self.index[row, column], self.real[row, column] = index[where], True
+        self.owner = np.zeros(shape[0], dtype=np.intp)
+        self.owner[row] = group[where]
+        self.parameters = [
+            numbers[self.owner][:, None] if padding is None else np.where(self.real, numbers[self.index], padding)
+            for numbers, padding in family.parameters
+        ]
+
+    def fill(self, values: np.ndarray) -> list[np.ndarray]:
+        """The matrix of values, followed by the parameters in shapes that broadcast with it."""
+        block = np.full(self.shape, self.family.example._padding, dtype=values.dtype)
+        block[self.row, self.column] = values[self.where]
+        return [block, *(parameter.astype(values.dtype, copy=False) for parameter in self.parameters)]
+
+
+def in_rows(s: ConstraintSet | None) -> TypeGuard[RowSet]:
+    """Whether many sets of this class are projected in one call."""
+    return isinstance(s, RowSet) and not s.redefined
+
+
+def project_blocks(blocks: list[Padded], values: np.ndarray) -> np.ndarray:
+    """A copy of the values, projected in these groups."""
+    out = values.copy()
+    for block in blocks:
+        rows = project_in_range(block.family.example._project_rows, *block.fill(values))
+        out[block.where] = rows[block.row, block.column]
+    return out
+
+
+def is_ranked(s: ConstraintSet) -> bool:
+    """Whether the set tells by score which entries come first; its subclass may compute the maximum in another way."""
+    return in_rows(s) and type(s).sparse_maximum is RowSet.sparse_maximum

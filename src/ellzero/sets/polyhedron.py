@@ -1,0 +1,98 @@
+"""Bounds and caps: how a set is told to those who solve quadratic and linear programmes over it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+
+@dataclass
+class Polyhedron:
+    """{w : lower <= w <= upper, A|w| <= h}, with equality in the rows where `equal`; A >= 0.
+
+    Where a row demands equality, or may have a negative multiplier, its coordinates are non-negative.
+
+    Attributes
+    ----------
+    exact : bool
+        Whether this is the set; otherwise it leaves something out, and is larger.
+    """
+
+    lower: np.ndarray
+    upper: np.ndarray
+    A: np.ndarray
+    h: np.ndarray
+    equal: np.ndarray
+    exact: bool = True
+
+    @classmethod
+    def box(cls, lower: Any, upper: Any, d: int) -> Polyhedron:
+        """Bounds alone."""
+        low, high = (np.broadcast_to(np.asarray(b, dtype=float), d).copy() for b in (lower, upper))
+        return cls(low, high, np.zeros((0, d)), np.zeros(0), np.zeros(0, dtype=bool))
+
+    @classmethod
+    def joined(cls, parts: Sequence[Polyhedron]) -> Polyhedron:
+        """What all have in common."""
+        lower, upper = np.max([p.lower for p in parts], axis=0), np.min([p.upper for p in parts], axis=0)
+        A, h, equal = (np.concatenate(pieces) for pieces in zip(*((p.A, p.h, p.equal) for p in parts), strict=True))
+        return cls(lower, upper, A, h, equal, all(p.exact for p in parts))
+
+    @property
+    def positive(self) -> np.ndarray:
+        """Where w >= 0."""
+        return np.asarray(self.lower >= 0)
+
+    def with_row(self, row: Any, cap: float, equal: bool = False) -> Polyhedron:
+        """One cap more."""
+        A = np.vstack([self.A, np.broadcast_to(np.asarray(row, dtype=float), self.lower.size)])
+        return replace(self, A=A, h=np.append(self.h, cap), equal=np.append(self.equal, equal))
+
+    def restrict(self, index: np.ndarray) -> Polyhedron:
+        """The same for these coordinates, the others zero."""
+        return replace(self, lower=self.lower[index], upper=self.upper[index], A=self.A[:, index])
+
+    def used(self) -> Polyhedron:
+        """Without the caps that weigh no coordinate."""
+        used = self.A.any(axis=1) | self.equal
+        return replace(self, A=self.A[used], h=self.h[used], equal=self.equal[used])
+
+    def contains(self, u: np.ndarray) -> bool:
+        """Whether u keeps every bound and cap, up to rounding."""
+        gross = self.A @ np.abs(u)
+        return bool(
+            (u >= self.lower).all()
+            and (u <= self.upper).all()
+            and (gross <= (1 + 1e-14) * self.h).all()
+            and (gross >= (1 - 1e-14) * self.h)[self.equal].all()
+        )
+
+    def sizes(self) -> tuple[np.ndarray, np.ndarray]:
+        """The smallest and the largest |w_i| between the bounds."""
+        least = np.maximum(np.maximum(self.lower, -self.upper), 0.0)
+        return least, np.maximum(np.abs(self.lower), np.abs(self.upper))
+
+    def scale(self) -> float:
+        """A number by which bounds are divided: the tolerances of linear programmes are absolute."""
+        return float(np.concatenate([self.h[self.equal], self.sizes()[0]]).max(initial=0.0)) or 1.0
+
+    def has_member_on(self, support: np.ndarray) -> bool:
+        """Whether bounds and caps leave anything on the support: a linear programme in |w|."""
+        from scipy.optimize import linprog
+
+        outside = np.ones(self.lower.size, dtype=bool)
+        outside[support] = False
+        least, most = self.sizes()
+        if (least[outside] > 0).any():
+            return False
+        A, least, most = self.A[:, support], least[support], most[support]
+        if not self.equal.any():
+            return bool((A @ least <= self.h * (1 + 1e-12)).all())
+        scale = self.scale()
+        bounds = list(zip((least / scale).tolist(), (most / scale).tolist(), strict=True))
+        caps, exact, h = ~self.equal, self.equal, self.h / scale
+        found = linprog(np.zeros(support.size), A_ub=A[caps], b_ub=h[caps], A_eq=A[exact], b_eq=h[exact], bounds=bounds)
+        return bool(found.status == 0)

@@ -1,0 +1,51 @@
+"""Another start for exchanges: the answer of a damped problem, followed as the damping goes."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import numpy as np
+
+from .._core.arrays import Array, to_host
+from ..risks.base import Point
+from ..risks.damped import Damped
+from .exchanges import SwapSearch
+from .problem import Problem
+from .state import State
+
+#: the iterations of the same method on another problem, from a start; and where they have led
+Again = Callable[[Problem, Array | None], State]
+
+# Shares of the curvature at the origin. Measured on riboflavin, basehock, S&P 500, P1b and 24 correlated designs:
+# beginning at 1 is no better, and nine rungs down to 1e-5 gain 1% on basehock for 1.7 times the time.
+_LADDER = (0.1, 0.03, 0.01, 0.001, 0.0001)
+
+
+def from_damped(state: State, search: SwapSearch, again: Again) -> Point | None:
+    """The answer at the end of a ladder of ever less damping, each rung starting from the last; None if none is new.
+
+    Damping makes nearly equal columns share their weight and keeps a saturated loss from going flat, so slopes tell
+    more. It is in proportion to the curvature of each coordinate, so units do not matter.
+    """
+    risk = state.risk
+    model = search.model or risk.curvature(risk.at(risk.zero))
+    if model is None:
+        return None
+    spent, size = model.spent, np.maximum(model.diagonal, 0.0)
+    search.n_products += model.spent - spent
+    if not (np.isfinite(size).all() and size.any()):
+        return None
+    known, x = np.flatnonzero(to_host(state.best.w)), None
+    for share in _LADDER:
+        damped = dataclasses.replace(state.problem, risk=Damped(risk, share * size, search.model))
+        rung = again(damped, x)
+        climb = SwapSearch(damped, rung.units, search.deadline, False)
+        x = climb.improve(rung.best).w
+        for count in ("n_gradients", "n_values", "n_thresholds", "n_monitor"):
+            setattr(state.counts, count, getattr(state.counts, count) + getattr(rung.counts, count))
+        search.n_products += climb.n_products
+        search.cut = search.cut or climb.cut or state.clock.over
+        if search.cut or np.array_equal(np.flatnonzero(to_host(x)), known):
+            return None
+    return search.improve(risk.at(x))

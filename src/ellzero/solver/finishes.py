@@ -1,0 +1,132 @@
+"""What a method does to the best point of a run, after the last iteration."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from .._core.directions import stream
+from .._core.validation import check_count
+from ..risks.evaluation import BudgetSpent
+from ..sets import EmptySlice
+from .damped import Again, from_damped
+from .exchanges import SwapSearch
+from .projections import projector
+from .state import State
+
+# All supports are tried where that costs no more than a few rounds of exchanges: so many supports, and so many numbers
+# of the data to be read for their refits.
+_FEW, _LITTLE = 130, 500_000
+
+
+class Finish(ABC):
+    """w ↦ a point that is better, or that keeps a constraint which the iterations have left aside."""
+
+    #: whether it asks for ∇R
+    needs_gradients: ClassVar[bool] = False
+    #: whether no point may be returned without it
+    repairs: ClassVar[bool] = False
+
+    @property
+    def label(self) -> str:
+        """What it adds to the projection of the method, in the words of a result."""
+        return ""
+
+    @abstractmethod
+    def apply(self, state: State, again: Again | None = None) -> None:
+        """Change the best point; `again` lets it iterate on other problems, where the run may be prolonged."""
+
+
+@dataclass(frozen=True)
+class LastProjection(Finish):
+    """w ↦ P(w), for iterations that keep one of the two constraints alone.
+
+    Parameters
+    ----------
+    kind : {"two-step", "restricted"}
+    """
+
+    kind: str = "two-step"
+    repairs = True
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("two-step", "restricted"):
+            raise ValueError(f"the kind of a last projection must be 'two-step' or 'restricted', got {self.kind!r}")
+
+    @property
+    def label(self) -> str:
+        """Its kind, and that it comes last."""
+        return f", {self.kind} at the end"
+
+    def apply(self, state: State, again: Again | None = None) -> None:
+        """Project the best point; its value is asked for where that is affordable."""
+        problem, risk, counts = state.problem, state.risk, state.counts
+        counts.n_thresholds += 1
+        project = projector(self.kind, problem.gamma, problem.sparsity, risk.n_features, problem.kept)
+        state.best = risk.at(*project(state.best.w))
+        counts.reserve = risk.calls_per_value
+        with suppress(BudgetSpent):
+            if state.asks:
+                counts.monitored_value(state.best)
+
+
+@dataclass(frozen=True)
+class Exchanges(Finish):
+    """A refit, and one kept coordinate exchanged for one left out as long as that helps; see `SwapSearch`.
+
+    Where there are but few supports, all are tried. Otherwise an answer that the exchanges had to mend belongs to a
+    problem in which single exchanges get stuck, too. There the answer of the damped problem is followed as the damping
+    goes, unless the run was told to stop or where to start.
+
+    Parameters
+    ----------
+    n_starts : int
+        How often the exchanges are begun, each time but the first from the best point with a random third of its
+        support given up.
+    """
+
+    n_starts: int = 1
+    needs_gradients = True
+
+    def __post_init__(self) -> None:
+        check_count(self.n_starts, "n_starts")
+
+    def apply(self, state: State, again: Again | None = None) -> None:
+        """Improve the best point by exchanges; further starts where they are asked for or likely to help."""
+        clock = state.clock
+        search = SwapSearch(state.problem, state.units, clock.deadline())
+        if _few_supports(state):
+            state.best, state.cut = search.best_of_all(state.best), search.cut
+            return
+        state.best = search.improve(state.best)
+        if search.helped and again is not None:
+            with suppress(EmptySlice):  # of a support that was tried for its entries alone; there is an answer already
+                state.keep_better(from_damped(state, search, again))
+        for number in range(self.n_starts - 1):
+            search.cut = search.cut or clock.over
+            if search.cut:
+                break
+            state.keep_better(search.improve(search.kicked(state.best, stream(state.entropy, 2**33, number))))
+        state.counts.n_gradients += search.n_products * state.risk.n_terms
+        state.cut = search.cut
+
+
+def _few_supports(state: State) -> bool:
+    """Whether all supports can be tried by refits."""
+    risk, sparsity = state.risk, state.problem.sparsity
+    count = sparsity.n_supports(risk.n_features, state.problem.kept)
+    few = 1 < count <= _FEW and count * sparsity.k * risk.n_terms <= _LITTLE
+    return few and risk.convex and risk.curvature(state.best) is not None
+
+
+def as_finish(finish: Any) -> Finish | None:
+    """A finish from its name."""
+    if finish is None or isinstance(finish, Finish):
+        return finish
+    if finish == "swap":
+        return Exchanges()
+    if finish in ("two-step", "restricted"):
+        return LastProjection(finish)
+    raise ValueError(f"finish must be None, a Finish, 'swap', 'two-step' or 'restricted', got {finish!r}")
