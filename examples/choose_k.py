@@ -21,7 +21,7 @@ import ellzero as ez
 CRITERIA = {"ebic": ("#009E73", "o-", 11), "gic": ("#E69F00", "^-", 14), "bic": ("#CC79A7", "s-", 17)}
 
 
-def main(k: int = 10, rows: int = 200, seed: int = 0, out: str | Path = "docs/figures/path.png") -> ez.Path:
+def main(k: int = 10, rows: int = 200, seed: int = 0, out: str | Path = "docs/figures/path.png") -> ez.SparsePath:
     """Solve, print the choices, draw."""
     problem = ez.datasets.make_regression(2 * rows, 300, k, correlation=0.5, rng=seed)
     fit = ez.risks.LeastSquares(problem.X[:rows], problem.y[:rows])
@@ -37,7 +37,7 @@ def main(k: int = 10, rows: int = 200, seed: int = 0, out: str | Path = "docs/fi
     return path
 
 
-def draw(path: ez.Path, k: int, out: str | Path) -> Path:
+def draw(path: ez.SparsePath, k: int, out: str | Path) -> Path:
     """Losses on the left, criteria on the right."""
     from matplotlib.figure import Figure
 
@@ -52,7 +52,7 @@ def draw(path: ez.Path, k: int, out: str | Path) -> Path:
     return out
 
 
-def draw_criteria(path: ez.Path, k: int, ax: Any) -> None:
+def draw_criteria(path: ez.SparsePath, k: int, ax: Any) -> None:
     """Each criterion above its own smallest value, which has a ring."""
     for rule, (color, style, ring) in CRITERIA.items():
         values = path.criterion(rule)

@@ -6,11 +6,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from ellzero.sets._positions import Positions
 
 import ellzero as ez
 from ellzero import sets as S
 from ellzero.risks.linear_curvature import LinearCurvature
+from ellzero.sets.positions import Positions
 from ellzero.solver.exchanges import SwapSearch, refit
 from ellzero.solver.problem import make_problem
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
+from pkgutil import iter_modules
 
 import click
 
@@ -37,9 +39,12 @@ def app() -> None:
     """
 
 
-#: each is a module of this folder with a function of its name, in the order in which one meets them
-for name in ("fit", "path", "certify", "track", "backtest", "reproduce", "demo", "info"):
-    app.add_command(getattr(import_module(f".{name}", __package__), name))
+#: as one meets them; any other module of this folder that has a command of its own name comes after them
+_ORDER = ("fit", "path", "certify", "track", "backtest", "reproduce", "demo", "info")
+for name in dict.fromkeys([*_ORDER, *(module.name for module in iter_modules([os.path.dirname(__file__)]))]):
+    found = getattr(import_module(f".{name}", __package__), name, None)
+    if isinstance(found, click.Command) and found is not app:
+        app.add_command(found)
 
 
 def run(arguments: list[str]) -> int:

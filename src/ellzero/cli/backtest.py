@@ -30,13 +30,7 @@ _EXAMPLES = """
 _OPTIONS = options(
     click.option("--window", type=click.IntRange(min=2), default=252, show_default=True, help="Days of every fit."),
     click.option("--expanding", is_flag=True, help="Fit on all days so far, at least --window."),
-    click.option(
-        "--every",
-        type=PERIOD,
-        default="month",
-        show_default=True,
-        help="When to rebalance.",
-    ),
+    click.option("--every", type=PERIOD, default="month", show_default=True, help="When to rebalance."),
     click.option(
         "--cost", type=click.FloatRange(0, 1), default=0.0, show_default=True, help="Of what is traded; 0.001: 10 bp."
     ),

@@ -12,14 +12,7 @@ import numpy as np
 from ..solver.methods import Method
 from ..solver.result import Result
 from .inputs import data_options, k_option, output_options, question_options, seed_option
-from .outputs import (
-    certificate_of,
-    check_weights,
-    read_weights,
-    show_certificate,
-    show_result,
-    write_weights,
-)
+from .outputs import certificate_of, check_weights, read_weights, show_certificate, show_result, write_weights
 from .question import Question, prove, solve, write_page
 from .screen import Exit, Screen, command, options
 
@@ -33,11 +26,7 @@ The exit code is 5 where the target gap (default: 0.000001, "optimal") was not p
 _OPTIONS = options(
     click.option("--weights", metavar="FILE", help="What fit --out wrote. Default: fit first."),
     click.option(
-        "--time-limit",
-        type=click.FloatRange(min=0, min_open=True),
-        default=10.0,
-        show_default=True,
-        metavar="SECONDS",
+        "--time-limit", type=click.FloatRange(min=0, min_open=True), default=10.0, show_default=True, metavar="SECONDS"
     ),
     click.option("--target-gap", type=click.FloatRange(min=0), metavar="SHARE", help="Stop at this relative gap."),
     click.option("--method", default="auto", show_default=True, help="For the fit, where no weights are given."),

@@ -21,12 +21,7 @@ _EXAMPLES = """
   ellzero path table.csv --target price --ks 2:10:2 --validation 0.25 --report report.html
   ellzero path table.csv --target price --ks 1,2,5,10 --select bic --out weights.csv
 """
-_KS = click.option(
-    "--ks",
-    type=LEVELS,
-    required=True,
-    help="Numbers of nonzeros: 20 (1 to 20), 5:50:5 or 1,2,5,10.",
-)
+_KS = click.option("--ks", type=LEVELS, required=True, help="Numbers of nonzeros: 20 (1 to 20), 5:50:5 or 1,2,5,10.")
 _OPTIONS = options(
     click.option(
         "--validation",

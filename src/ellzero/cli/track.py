@@ -26,19 +26,13 @@ _OPTIONS = options(
         show_default=True,
         metavar="SHARE",
         help="Fit on this share of the days, the first ones; the others tell how it goes on.",
-    ),
+    )
 )
 
 
 @command(_EXAMPLES, market_options, mandate_options, _OPTIONS, certify_option, output_options)
 def track(
-    screen: Screen,
-    /,
-    train: float,
-    certify: float | None,
-    out: str | None,
-    report: str | None,
-    **asked: Any,
+    screen: Screen, /, train: float, certify: float | None, out: str | None, report: str | None, **asked: Any
 ) -> None:
     """Track an index with at most k names.
 

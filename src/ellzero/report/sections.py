@@ -169,17 +169,11 @@ def over_k(result: Result, told: Told) -> list[Html]:
     if display.held_out is not None:
         for k, loss in zip(*display.held_out, strict=True):
             rows.setdefault(int(k), {"k": int(k)})["held-out loss"] = float(loss)
+    losses = "The objective never increases with k; a loss on held-out data may."
+    weights = "The coefficients of the answer for every k."
     return [
-        picture(
-            display.plot, 3.2, "The objective never increases with k; a loss on held-out data may.", "loss against k"
-        ),
-        picture(
-            display.plot,
-            3.4,
-            "The coefficients of the answer for every k.",
-            "coefficients against k",
-            of="coefficients",
-        ),
+        picture(display.plot, 3.2, losses, "loss against k"),
+        picture(display.plot, 3.4, weights, "coefficients against k", of="coefficients"),
         table(list(rows.values()), "the path", formats={"objective": ".6g", "held-out loss": ".6g"}),
     ]
 

@@ -92,7 +92,7 @@ class _Programme:
 
         d, shape, one = self.d, self.shape, eye_array(self.d)
         none = csr_array((d, d))
-        reach = self._reach()
+        reach = np.minimum(shape.reach() / self.scale, 1e6)  # a million sizes of Γ where nothing bounds it
         rows = [
             LinearConstraint(hstack([one, -one, none]), ub=0.0),
             LinearConstraint(hstack([-one, -one, none]), ub=0.0),
@@ -115,10 +115,3 @@ class _Programme:
         if found.x is None:
             return None
         return found.x[:d], np.flatnonzero(found.x[2 * d :] > 0.5)
-
-    def _reach(self) -> np.ndarray:
-        """The largest |w_i| by bounds and caps; a million sizes of Γ where nothing bounds it."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            caps = np.where(self.shape.A > 0, self.shape.h[:, None] / self.shape.A, math.inf)
-        reach = np.minimum(self.shape.sizes()[1], caps.min(axis=0, initial=math.inf)) / self.scale
-        return np.asarray(np.minimum(reach, 1e6))

@@ -17,7 +17,7 @@ from .._core.validation import check_indices, check_nonnegative, check_vector, r
 from ..sparsity import Sparsity, as_sparsity
 from ._active_set import minimise_on_polyhedron
 from ._quadratic import minimise_by_cuts, minimise_by_gradients
-from ._reach import unbounded
+from ._reach import of_increments, unbounded
 from .polyhedron import Polyhedron
 
 #: max <z, w> - μ/2 ||w||² and a w that attains it; (inf, None) where there is no bound
@@ -49,10 +49,7 @@ class Support(NamedTuple):
 #: what makes a set the set it is: a class that writes one of these anew is another set than the one it inherits from
 _DEFINING = ("project", "on", "_project_rows", "_parameters", "_parameter_padding", "_bounds", "_positions")
 #: what is no statement about a set; all else that ConstraintSet names is a fact that is told of a set, and believed
-_NO_FACTS = (
-    "n_features", "redefined", "project", "contains", "preserves_support", "require_features", "_demands", "_units",
-    "_arguments",
-)  # fmt: skip
+_NO_FACTS = ("n_features", "redefined", "project", "contains", "preserves_support", "require_features", "_arguments")
 _FEW = 12  # unknowns for which cutting planes are quicker than projected gradients
 
 
@@ -178,8 +175,10 @@ class ConstraintSet(ABC):
 
     def norm_squares(self, n_features: int, k: int) -> np.ndarray:
         """For j = 0..k a number >= max ||w||² over the members with j nonzeros, concave in j; infinite if not known."""
-        larger = [s.norm_squares(n_features, k) for s in self.enclosing(n_features)]
-        return np.min([unbounded(k), *larger], axis=0)  # type: ignore[no-any-return]
+        bounds = [unbounded(k), *(s.norm_squares(n_features, k) for s in self.enclosing(n_features))]
+        if (shape := self.polyhedron(n_features)) is not None:
+            bounds.append(of_increments(shape.reach() ** 2, k))
+        return np.min(bounds, axis=0)  # type: ignore[no-any-return]
 
     def signs(self, n_features: int) -> tuple[np.ndarray, np.ndarray]:
         """For each coordinate, whether members may be negative there, and whether positive.
@@ -228,8 +227,7 @@ class ConstraintSet(ABC):
         -------
         value : float
         w : array of shape (d,) or None
-            With as few nonzeros as the maximum needs; among equals lower indices win. None where the value is
-            infinite because Γ is unbounded, which happens at μ = 0 only.
+            With few nonzeros; among equals lower indices win. None where the value is infinite, at μ = 0 alone.
         """
         return None
 

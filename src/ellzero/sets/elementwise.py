@@ -11,7 +11,6 @@ from .._core.arrays import Array, namespace
 from .._core.linear_systems import solve
 from .._core.validation import as_numbers, check_nonnegative
 from ._quadratic import minimise_non_negative, minimise_over_polytope
-from ._reach import of_increments
 from .base import ConstraintSet, EmptySlice
 from .polyhedron import Polyhedron
 from .rows import RowSet
@@ -59,28 +58,19 @@ class _Elementwise(RowSet):
         found = minimise_over_polytope(G, b, rows, limits)
         return None if found is None else np.clip(found, lower, upper)
 
-    def _ends(self, d: int) -> tuple[np.ndarray, np.ndarray]:
-        """The bounds of d coordinates."""
-        lower, upper = self._bounds(*self._parameters())
-        return np.broadcast_to(np.asarray(lower, float), d), np.broadcast_to(np.asarray(upper, float), d)
-
     def polyhedron(self, n_features: int) -> Polyhedron:
-        return Polyhedron.box(*self._ends(n_features), n_features)
+        return Polyhedron.box(*self._bounds(*self._parameters()), n_features)
 
     def rescaled(self, scales: Any) -> ConstraintSet:
         scales, _ = self._units(scales)
         if self.whole_space or self.orthant:
             return self
-        lower, upper = self._ends(scales.size)
-        return Box(lower / scales, upper / scales)
+        shape = self.polyhedron(scales.size)
+        return Box(shape.lower / scales, shape.upper / scales)
 
     def natural_scales(self, n_features: int) -> np.ndarray | None:
         """None: all units are as good for bounds."""
         return None
-
-    def norm_squares(self, n_features: int, k: int) -> np.ndarray:
-        """For j = 0..k the sum of the j largest squares between the bounds."""
-        return of_increments(np.max(np.abs(self._ends(n_features)), axis=0) ** 2, k)
 
 
 class Everywhere(_Elementwise):

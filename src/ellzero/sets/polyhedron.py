@@ -75,6 +75,12 @@ class Polyhedron:
         least = np.maximum(np.maximum(self.lower, -self.upper), 0.0)
         return least, np.maximum(np.abs(self.lower), np.abs(self.upper))
 
+    def reach(self) -> np.ndarray:
+        """The largest |w_i| that bounds and caps leave."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            caps = np.where(self.A > 0, self.h[:, None] / self.A, np.inf)
+        return np.asarray(np.minimum(self.sizes()[1], caps.min(axis=0, initial=np.inf)))
+
     def scale(self) -> float:
         """A number by which bounds are divided: the tolerances of linear programmes are absolute."""
         return float(np.concatenate([self.h[self.equal], self.sizes()[0]]).max(initial=0.0)) or 1.0

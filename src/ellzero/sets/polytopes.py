@@ -209,12 +209,10 @@ class PackingPolytope(ConstraintSet):
 
     def enclosing(self, n_features: int) -> list[ConstraintSet]:
         """A box, and a budget for every cap that weighs all coordinates."""
-        A = self._columns(slice(None))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            most = np.where(A > 0, self.b[:, None] / A, math.inf).min(axis=0, initial=math.inf)
-        least = A.min(axis=1, initial=math.inf)
+        shape = self.polyhedron(n_features)
+        least = shape.A.min(axis=1, initial=math.inf)
         budgets = [SubSimplex(cap / weight) for cap, weight in zip(self.b, least, strict=True) if weight > 0]
-        return [Box(0.0, most), *budgets]
+        return [Box(0.0, shape.reach()), *budgets]
 
     def rescaled(self, scales: Any) -> ConstraintSet:
         return PackingPolytope(self.A * self._units(scales)[0][None, :], self.b)

@@ -232,7 +232,8 @@ class Portfolio(ConstraintSet):
 
     def enclosing(self, n_features: int) -> list[ConstraintSet]:
         """The bounds alone, the caps alone, the budget alone."""
-        larger: list[ConstraintSet] = [Box(*self.box._ends(n_features))]
+        shape = self.box.polyhedron(n_features)
+        larger: list[ConstraintSet] = [Box(shape.lower, shape.upper)]
         if self.groups is not None:
             ball = SubSimplex if self.long_only else L1Ball
             finite = {g: float(cap) for g, cap in enumerate(self.caps[:-1]) if math.isfinite(cap)}

@@ -103,14 +103,13 @@ class _Attack:
             if not self.close(again(p), p, norm(v)):
                 self.fail(f"projecting twice differs from projecting once{where}", v=v, once=p, twice=again(p))
         for (v, p), (u, q) in zip(pairs, pairs[1:] + pairs[:1], strict=True):
-            scale = norm(v) + norm(u)
-            if norm(p - q) > norm(v - u) + self.tol * (1 + scale):
-                self.fail(f"the projection is expansive: ||p - q|| > ||v - u||{where}", v=v, p=p, u=u, q=q)
-            if float((v - p) @ (q - p)) > self.tol * (1 + scale) ** 2:
-                self.fail(f"p is not the nearest member: <v - p, q - p> > 0 for a member q{where}", v=v, p=p, q=q)
-            middle = 0.5 * (p + q)
-            if not self.close(again(middle), middle, scale):
-                self.fail(f"not convex: the midpoint of two members is not a member{where}", p=p, q=q)
+            scale, middle = norm(v) + norm(u), 0.5 * (p + q)
+            away, uphill = norm(p - q) - norm(v - u), float((v - p) @ (q - p))
+            self.require({
+                f"the projection is expansive: ||p - q|| > ||v - u||{where}": away > self.tol * (1 + scale),
+                f"p is not the nearest member: <v - p, q - p> > 0{where}": uphill > self.tol * (1 + scale) ** 2,
+                f"not convex: (p + q)/2 is not a member{where}": not self.close(again(middle), middle, scale),
+            }, v=v, p=p, u=u, q=q)  # fmt: skip
 
     def projection(self, n: int) -> None:
         project = self.constraint.project

@@ -29,7 +29,8 @@ def largest_norm(constraint: ConstraintSet, k: int, n_features: int) -> float | 
     1.0
     """
     d = check_count(n_features, "n_features")
-    square = float(constraint.norm_squares(d, min(check_count(k, "k"), d))[-1])
+    with np.errstate(over="ignore"):  # a bound whose square is no number is none
+        square = float(constraint.norm_squares(d, min(check_count(k, "k"), d))[-1])
     return math.sqrt(square) if math.isfinite(square) else None
 
 
