@@ -21,7 +21,7 @@ from ellzero.certificates.answer import Answer
 from ellzero.certificates.atoms import Atoms, simplex_minimum
 from ellzero.certificates.perspective import Perspective
 from ellzero.certificates.perspective_dual import PerspectiveDual
-from ellzero.certificates.quadratic_form import QuadraticForm, improve_split, is_positive, smallest_eigenvalue
+from ellzero.certificates.quadratic_form import improve_split, is_positive, smallest_eigenvalue
 from ellzero.certificates.relaxation import Decisions
 from ellzero.certificates.root_bound import bound_root
 from ellzero.certificates.smooth_parts import ModelPart, smooth_part
@@ -401,7 +401,7 @@ def test_simplex_minimum_satisfies_its_optimality_conditions(seed, m):
 def test_splits_leave_a_semidefinite_rest(seed, d):
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((d + 3, d)) * 10.0 ** rng.integers(-2, 3, d)
-    form = QuadraticForm.of(ez.risks.LeastSquares(X, rng.standard_normal(d + 3), ridge=0.01), 2)
+    form = ez.risks.LeastSquares(X, rng.standard_normal(d + 3), ridge=0.01).quadratic_form(2)
     for scaled in (False, True):
         delta = smallest_eigenvalue(form, scaled)
         for split in (delta, improve_split(form, delta, rng.exponential(1, d))):
@@ -436,7 +436,7 @@ def test_the_relaxation_is_the_perspective_one(name):
         gamma = Polyhedron.box(-0.08, 0.08, d)
     if name == "l1":
         gamma = Polyhedron.box(-np.inf, np.inf, d).with_row(1.0, 0.2)
-    form = QuadraticForm.of(ez.risks.LeastSquares(X, y, ridge=0.1), k)
+    form = ez.risks.LeastSquares(X, y, ridge=0.1).quadratic_form(k)
     delta = smallest_eigenvalue(form, False)
     relaxation = Perspective(form, k, gamma, delta)
     found = relaxation.maximise(Decisions(np.array([2]), np.arange(d) == 7), np.zeros(d), math.inf, 300, 1e-12)
@@ -625,7 +625,7 @@ def test_frank_wolfe_parts_are_what_they_say():
     """f, its gradient and the value at a dual point, for every smooth part."""
     rng = np.random.default_rng(4)
     for kind, risk in make_risks(rng, 20).items():
-        part = smooth_part(risk, QuadraticForm.of(risk, 2), 2)
+        part = smooth_part(risk, risk.quadratic_form(2), 2)
         w = rng.standard_normal(risk.n_features) * 0.3
         look = part.look(w, part.image(w))
         assert look.f + 0.5 * part.mu * w @ w == pytest.approx(
@@ -695,7 +695,7 @@ def test_a_better_split_does_not_depend_on_the_scale(exponent):
     """Squares of what is split off once left the numbers: X of size 1e112, say."""
     X = np.random.default_rng(0).standard_normal((12, 5))
     Q, weight = X.T @ X, np.array([1.0, 0.5, 2.0, 0.1, 1.0])
-    form, scaled = (QuadraticForm.of(ez.risks.Quadratic(np.ldexp(Q, 2 * e), np.zeros(5)), 2) for e in (0, exponent))
+    form, scaled = (ez.risks.Quadratic(np.ldexp(Q, 2 * e), np.zeros(5)).quadratic_form(2) for e in (0, exponent))
     delta = smallest_eigenvalue(form, scaled=True)
     better = improve_split(form, delta, weight)
     assert weight @ better > 1.01 * weight @ delta

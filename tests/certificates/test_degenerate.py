@@ -9,7 +9,7 @@ import pytest
 
 import ellzero as ez
 from ellzero import sets as S
-from ellzero.risks.curvature import LinearCurvature
+from ellzero.risks.linear_curvature import LinearCurvature
 from ellzero.sets.positions import Positions
 from ellzero.solver.exchanges import SwapSearch, refit
 from ellzero.solver.problem import make_problem

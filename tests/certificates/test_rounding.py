@@ -11,10 +11,10 @@ import pytest
 import ellzero as ez
 from ellzero.certificates import CertificateStatus
 from ellzero.certificates.duplicates import without_copies
-from ellzero.certificates.quadratic_form import QuadraticForm, lack_of_convexity
+from ellzero.certificates.quadratic_form import lack_of_convexity
 from ellzero.certificates.smooth_parts import FormPart
+from ellzero.risks import LinearModel
 from ellzero.risks.accuracy import accurate_product
-from ellzero.risks.linear import LinearModel
 
 S = ez.sets
 PORTFOLIOS = Path(__file__).parents[3] / "shared" / "data" / "portfolio_selection"
@@ -155,7 +155,7 @@ def test_a_matrix_that_may_be_indefinite_has_no_floor():
     Q = np.outer(x, x)  # rounded, so perhaps not semidefinite
     risk = ez.risks.Quadratic(Q, np.zeros(3))
     assert risk.convex and risk.lower_bound == -math.inf
-    t = lack_of_convexity(QuadraticForm.of(risk, 3), 3)
+    t = lack_of_convexity(risk.quadratic_form(3), 3)
     assert 0 < t < 1e-10 and np.linalg.eigvalsh(Q + t * np.eye(3))[0] > 0
     certificate = ez.certify(risk, ez.minimize(risk, 2, S.Simplex(1.0)), time_limit=5)
     best = min(F(float(x[i])) ** 2 / 2 for i in range(3))
@@ -329,7 +329,7 @@ class TestWhatARefereeFound:
         for seed in range(20):
             rng = np.random.default_rng(seed)
             X = rng.standard_normal((8, 4))
-            part = FormPart(QuadraticForm.of(ez.risks.Quadratic(X.T @ X, np.zeros(4)), 4), 4, 0.0)
+            part = FormPart(ez.risks.Quadratic(X.T @ X, np.zeros(4)).quadratic_form(4), 4, 0.0)
             a = rng.standard_normal(4)
             atoms, weights = np.array([a, -a * (1 + 1e-14)]), np.array([0.5, 0.5])
             v, image = weights @ atoms, weights @ np.array([part.image(atom) for atom in atoms])

@@ -12,8 +12,10 @@ from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 import ellzero as ez
 from ellzero._core.arrays import to_host
-from ellzero.design.matrices import ConvertedMap, Dense, Operator, Sparse
-from ellzero.design.reading import as_design
+from ellzero.design import as_design
+from ellzero.design.dense import ConvertedMap, Dense
+from ellzero.design.operators import Operator
+from ellzero.design.sparse import Sparse
 from ellzero.risks import spectrum as _spectrum
 from ellzero.risks.spectrum import extreme_eigenvalues, lanczos_largest
 

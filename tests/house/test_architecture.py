@@ -13,7 +13,8 @@ FAMILIES = {
     "sets": {name for name in ez.sets.__all__ if isinstance(getattr(ez.sets, name), type)},
     "risks": {name for name in ez.risks.__all__ if isinstance(getattr(ez.risks, name), type)},
 }
-BASES = {"ConstraintSet", "Risk"}  # whether it is one at all may be asked anywhere: it is how arguments are checked
+# whether it is one at all may be asked anywhere: it is how arguments are checked; a Constant is a number
+BASES = {"Constant", "ConstraintSet", "Risk"}
 
 
 def place(path):

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 import ellzero as ez
 from ellzero import sets as S
-from ellzero.solver.result import Counts, Status
+from ellzero.risks.counts import Counts
+from ellzero.solver.result import Status
 
 D = 20
 TARGET = np.zeros(D)

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 import ellzero as ez
 from ellzero import sets as S
 from ellzero._core.directions import blocks
-from ellzero.solver.result import Counts, Status
+from ellzero.risks.counts import Counts
+from ellzero.solver.result import Status
 from ellzero.theory import parameters as theory
 
 

@@ -109,6 +109,14 @@ def test_constants_are_kept_with_the_risk_but_not_with_its_copies():
     assert with_constants < plain + 300
 
 
+def test_strong_smoothness_of_negative_curvature():
+    """L' bounds ||H[:,S]||, which is large where the eigenvalues are far below 0."""
+    A = np.random.default_rng(0).standard_normal((30, 30))
+    Q = (A + A.T) / 2 - 8 * np.eye(30)
+    constants = restricted_constants(Quadratic(Q, np.zeros(30)), 20)
+    assert constants.strong_smoothness.value >= np.linalg.norm(Q[:, :20], 2)
+
+
 def test_an_indefinite_quadratic():
     risk = Quadratic([[1.0, 2.0], [2.0, 1.0]], [0.0, 0.0])
     assert restricted_constants(risk, 1).strong_convexity == Constant(1.0, "exact")

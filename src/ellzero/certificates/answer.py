@@ -8,15 +8,13 @@ from functools import cached_property
 import numpy as np
 
 from .._core.arrays import finfo_eps, to_host
-from ..risks import BlackBox, Quadratic, Risk
-from ..risks.accuracy import EPS, Measured, PlainMeasure
-from ..risks.linear import LinearModel
+from ..risks import Risk
+from ..risks.accuracy import EPS, Measured, PlainMeasure, QuadraticForm
 from ..solver.exchanges import refit
 from ..solver.problem import make_problem
 from ..solver.result import Result
 from ..theory.extents import largest_norm
 from .duplicates import without_copies
-from .quadratic_form import LARGEST, QuadraticForm
 from .support_bound import Slice, bound_on_support
 
 
@@ -26,12 +24,8 @@ class NoBound(Exception):
 
 def _too_small(risk: Risk) -> bool:
     """Whether squares of the data are lost."""
-    squares = np.ones(0)
-    if isinstance(risk, LinearModel) and risk.design.explicit:
-        squares = risk._column_squares
-    elif isinstance(risk, Quadratic):
-        squares = np.abs(np.diag(risk._matrix)) if risk.n_features <= LARGEST else squares
-    return bool(((squares > 0) & (squares < 1e-280)).any())
+    squares = risk.squares()
+    return squares is not None and bool(((squares > 0) & (squares < 1e-280)).any())
 
 
 class Answer:
@@ -53,7 +47,7 @@ class Answer:
             raise NoBound(f"there is no certificate for this sparsity yet, {result.sparsity!r}")
         problem = make_problem(risk, result.sparsity, result.constraint, result.keep)
         self.k, self.gamma, self.kept, self.d = problem.sparsity.k, problem.gamma, problem.kept, risk.n_features
-        if isinstance(risk, BlackBox):
+        if not risk.has_gradient:
             raise NoBound("a black box has no gradients, and without convexity no value bounds another")
         self.x = to_host(result.x).astype(float)
         self.at_zero = risk.at(risk.zero).value
@@ -64,7 +58,7 @@ class Answer:
             raise NoBound("R is not known to be convex; if it is, say so (Smooth(..., convex=True))")
         if _too_small(risk):
             raise NoBound("the data are so small that their squares underflow; rescale them")
-        self.readable = not isinstance(risk, LinearModel) or risk.design.explicit
+        self.readable = risk.readable
 
     def _check(self) -> None:
         """The result must be one of this risk: everything rests on its objective."""
@@ -83,7 +77,7 @@ class Answer:
     @cached_property
     def form(self) -> QuadraticForm | None:
         """R as a quadratic function; None where it is none, or its matrix too dear."""
-        return QuadraticForm.of(self.risk, self.k)
+        return self.risk.quadratic_form(self.k)
 
     def without_copies(self, index: np.ndarray, first: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """See `duplicates.without_copies`; what must be kept is never left out."""

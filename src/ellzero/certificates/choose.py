@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from ..risks.accuracy import LARGEST
 from ..sets.base import MemberNotFound
 from .answer import Answer, NoBound
 from .atoms import Atoms
 from .perspective import Perspective
-from .quadratic_form import LARGEST
 from .relaxation import Decisions, Relaxation, Relaxed
 
 #: the sharpest first

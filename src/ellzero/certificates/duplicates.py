@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._core.arrays import to_host
-from ..design.matrices import in_double
 from ..risks import Risk
-from ..risks.linear import LinearModel
 from ..sets import ConstraintSet
 
 _LARGEST = 10**7  # entries that are looked at
@@ -23,11 +20,11 @@ def without_copies(
     may be any number, or any non-negative one and c > 0. Columns of zeros, and constant ones beside an intercept, do
     nothing. The coordinates in `first` are never left out for the sake of others.
     """
-    if not isinstance(risk, LinearModel) or risk.n_outputs > 1 or risk.ridge or not risk.design.explicit:
-        return index, index[:0]
     if not (gamma.whole_space or gamma.orthant) or risk.n_terms * index.size > _LARGEST:
         return index, index[:0]
-    X = to_host(in_double(risk.design.columns(index).dense()))
+    X = risk.columns(index)
+    if X is None:
+        return index, index[:0]
     largest = np.abs(X).max(axis=0)
     idle = largest == 0
     if risk.fit_intercept:

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from ..risks.accuracy import QuadraticForm
 from ..sets.polyhedron import Polyhedron
 from .answer import Answer, NoBound
 from .perspective_dual import PerspectiveDual, Point
-from .quadratic_form import QuadraticForm, improve_split, smallest_eigenvalue
+from .quadratic_form import improve_split, smallest_eigenvalue
 from .relaxation import Decisions, Relaxation, Relaxed
 
 _LARGEST_SPLIT = 300  # coordinates; a split takes some inverses of such a matrix

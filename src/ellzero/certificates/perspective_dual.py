@@ -24,8 +24,9 @@ from functools import cached_property
 
 import numpy as np
 
+from ..risks.accuracy import QuadraticForm
 from ..sets.polyhedron import Polyhedron
-from .quadratic_form import EPS, QuadraticForm
+from .quadratic_form import EPS
 from .relaxation import Decisions
 from .ties import shares_of_ties
 

@@ -1,106 +1,14 @@
-"""A quadratic risk as its matrix, lowered by what rounding may have added, and the diagonal that can be split off it.
-
-R(w) >= c - bᵀw + ½wᵀQw - Σ_i e_i|w_i| for every w with at most k nonzeros, with numbers that are exactly the
-floating-point ones; e_i = rounding·roots_i·√(2·energy).
-"""
+"""The diagonal that can be split off a quadratic form."""
 
 from __future__ import annotations
 
-import copy
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
-from .._core.arrays import to_host
-from ..design.matrices import Dense, Sparse, in_double, row_blocks
-from ..risks import LeastSquares, Quadratic, Risk
+from ..risks.accuracy import QuadraticForm
 
 EPS = float(np.finfo(np.float64).eps)
-#: up to this many coordinates the whole matrix is formed; its eigenvalues then take about a second
-LARGEST = 2000
-_AFFORDABLE = 2e11  # multiplications for XᵀX, some seconds
-
-
-@dataclass
-class QuadraticForm:
-    """c - bᵀw + ½wᵀQw.
-
-    Attributes
-    ----------
-    Q, b, c : the function.
-    roots : array
-        √Q_ii, so that |Q_ij| <= roots_i roots_j.
-    energy : float
-        |b_i| <= roots_i √(2·energy).
-    rounding : float
-        The relative error of a product with Q or with the data.
-    flat : float or None
-        The smallest eigenvalue where it is known beforehand: the ridge, if there are fewer samples than coordinates.
-    """
-
-    Q: np.ndarray
-    b: np.ndarray
-    c: float
-    roots: np.ndarray
-    energy: float
-    rounding: float
-    flat: float | None = None
-
-    @classmethod
-    def of(cls, risk: Risk, k: int) -> QuadraticForm | None:
-        """The form of a risk; None where the risk is not quadratic, or its matrix too dear."""
-        d = risk.n_features
-        if d > LARGEST:
-            return None
-        if isinstance(risk, Quadratic):
-            Q, b = risk._matrix, to_host(risk.b).astype(np.float64)
-            diagonal = np.diag(Q)
-            # Q and b are exactly what was given; the sizes of the entries, if not too small, bound what products lose
-            squares = np.maximum(diagonal, 1e-16 * float(np.max(diagonal, initial=0.0)) or 1.0)
-            energy = float(np.max(0.5 * b * b / squares, initial=0.0))
-            return cls(Q, b, 0.0, np.sqrt(squares), energy, (d + 16) * EPS)
-        ours = isinstance(risk, LeastSquares) and type(risk).__module__.startswith("ellzero.risks.")
-        if (
-            not isinstance(risk, LeastSquares)
-            or not ours
-            or not risk.design.explicit
-            or risk.n_terms * d * d > _AFFORDABLE
-        ):
-            return None
-        n = risk.n_terms
-        share = risk.double_share
-        gram, mean = risk.design.moments(share)
-        squares = np.diag(gram).copy()
-        y = to_host(risk.y).astype(np.float64)
-        total = float(share.sum())  # 1 up to the precision of the data
-        centre = float(share @ y) / total if risk.fit_intercept else 0.0
-        target = share * (y - centre)
-        b = np.zeros(d)
-        if isinstance(risk.design, Dense):
-            for rows in row_blocks(risk.design.shape):
-                b += to_host(in_double(risk.design.X[rows, :])).T @ target[rows]
-        else:
-            assert isinstance(risk.design, Sparse)
-            b += risk.design.X.T.astype(np.float64) @ target
-        energy = float(share @ (y * y)) if risk.fit_intercept else float(target @ y)
-        if risk.fit_intercept:
-            gram = gram - np.outer(mean, mean) / total
-        rounding = (2 * n + d + 32) * EPS * (2 if risk.fit_intercept else 1)
-        # lowered by the rounding of the products: |½wᵀEw| <= ½·rounding·k Σ_i 2·squares_i w_i² for k-sparse w
-        Q = 2.0 * gram
-        Q[np.diag_indices(d)] += risk.ridge * (1 - 4 * EPS) - 2 * rounding * min(k, d) * squares
-        c = float(target @ (y - centre))
-        roots = np.sqrt(np.maximum(2 * squares + risk.ridge, 0.0))
-        flat = risk.ridge if n < d else None
-        return cls(Q, 2.0 * b, c - rounding * energy, roots, energy, rounding, flat)
-
-    def restrict(self, index: np.ndarray) -> QuadraticForm:
-        """The function of these coordinates alone, the others zero."""
-        part = copy.copy(self)
-        part.flat = None
-        part.Q, part.b, part.roots = self.Q[np.ix_(index, index)], self.b[index], self.roots[index]
-        return part
 
 
 def is_positive(form: QuadraticForm, delta: np.ndarray) -> bool:

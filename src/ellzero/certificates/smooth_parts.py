@@ -17,10 +17,9 @@ from typing import Any
 import numpy as np
 
 from .._core.arrays import finfo_eps, to_host
-from ..risks import Risk
-from ..risks.accuracy import on_host
-from ..risks.linear import LinearModel
-from .quadratic_form import EPS, QuadraticForm, lack_of_convexity, smallest_eigenvalue
+from ..risks import LinearModel, Risk
+from ..risks.accuracy import QuadraticForm
+from .quadratic_form import EPS, lack_of_convexity, smallest_eigenvalue
 
 _SMALL = 10**7  # entries of X that are copied to the host in double precision
 
@@ -105,7 +104,7 @@ class ModelPart(SmoothPart):
 
     def __init__(self, risk: LinearModel) -> None:
         if risk.design.explicit and risk.n_terms * risk.design.shape[1] <= _SMALL:
-            risk = on_host(risk, np.arange(risk.design.shape[1]))
+            risk = risk.on_host()
         self.risk, self.mu, self.d = risk, risk.ridge, risk.n_features
         design = risk.design
         self.eps = max(EPS, finfo_eps(design.reference))
@@ -195,4 +194,5 @@ def smooth_part(risk: Risk, form: QuadraticForm | None, k: int) -> SmoothPart:
     if form is not None:
         delta = smallest_eigenvalue(form, scaled=False)
         return FormPart(form, k, float(delta.min()) if delta.size else 0.0)
-    return ModelPart(risk) if isinstance(risk, LinearModel) else PlainPart(risk)
+    terms = risk.linear_terms()
+    return PlainPart(risk) if terms is None else ModelPart(terms)

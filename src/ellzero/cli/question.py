@@ -8,7 +8,7 @@ import numpy as np
 
 from ..displays.base import coordinate_names
 from ..estimators.request import Request, classifier_ridge, read_classes, read_k, read_ks, read_loss
-from ..risks.linear import LinearModel
+from ..risks import LinearModel
 from ..sets import ConstraintSet
 from ..solver.result import Result
 from .inputs import Data, constraint_of, read_data, read_groups

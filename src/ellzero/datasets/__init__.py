@@ -5,9 +5,9 @@ from .download import fetch, fetch_dna
 from .market import Market, make_market
 from .problems import (
     PROBLEMS,
+    Dataset,
     DiagonalExample,
     IHTCounterexample,
-    Problem,
     diagonal_example,
     iht_counterexample,
     make_classification,
@@ -18,10 +18,10 @@ from .readers import read_libsvm, read_prices, read_returns, read_sectors, read_
 __all__ = [
     "PROBLEMS",
     "Classification",
+    "Dataset",
     "DiagonalExample",
     "IHTCounterexample",
     "Market",
-    "Problem",
     "diagonal_example",
     "fetch",
     "fetch_dna",

@@ -15,7 +15,7 @@ from .market import Seed
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class Dataset:
     """Data (X, y) of a sparse linear model, with the coefficients that made it.
 
     Attributes
@@ -49,7 +49,7 @@ def make_regression(
     nonnegative: bool = False,
     density: float = 1.0,
     rng: Seed = 0,
-) -> Problem:
+) -> Dataset:
     """y = Xw + noise, where w has k nonzeros ±U(0.5, 1.5) and the variance of Xw is snr times the noise's.
 
     Parameters
@@ -86,12 +86,12 @@ def make_regression(
         w[generator.choice(np.flatnonzero(w), n_negative, replace=False)] *= -1
     signal = X @ w
     y = signal + generator.standard_normal(n) * math.sqrt(np.var(signal) / snr)
-    return Problem(X, y, k, np.maximum(w, 0) if nonnegative else w, nonnegative=nonnegative)
+    return Dataset(X, y, k, np.maximum(w, 0) if nonnegative else w, nonnegative=nonnegative)
 
 
 def make_classification(
     n: int, d: int, k: int, *, correlation: float = 0.0, scale: float = 0.55, rng: Seed = 0
-) -> Problem:
+) -> Dataset:
     """P(y = 1 | x) = 1 / (1 + exp(-xᵀw)), y in {-1, +1}, where w has k nonzeros ±scale · U(0.5, 1.5).
 
     Parameters
@@ -120,11 +120,11 @@ def make_classification(
     X = _design(generator, n, d, correlation)
     w = _coefficients(generator, d, k) * scale
     y = np.where(generator.random(n) < expit(X @ w), 1.0, -1.0)
-    return Problem(X, y, k, w, kind="logistic")
+    return Dataset(X, y, k, w, kind="logistic")
 
 
 # The problems on which solvers are compared; call one with rng=seed. P3 is constrained, P5 sparse.
-PROBLEMS: dict[str, Callable[..., Problem]] = {
+PROBLEMS: dict[str, Callable[..., Dataset]] = {
     "P1": partial(make_regression, 1000, 5000, 50),
     "P1b": partial(make_regression, 1000, 5000, 50, correlation=0.9),
     "P1c": partial(make_regression, 5000, 20000, 100),

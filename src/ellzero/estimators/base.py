@@ -17,7 +17,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from .._core.arrays import to_host
 from .._core.validation import as_array, is_masked
-from ..risks.linear import LinearModel
+from ..risks import LinearModel
 from ..solver.methods import Method
 from ..solver.result import Result, Status
 from ..sparsity import Sparsity

@@ -9,7 +9,7 @@ from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
-from ..risks.linear import LinearModel
+from ..risks import LinearModel
 from .base import SparseLinearModel
 from .cross_validation import ChosenByCrossValidation
 from .request import Maker, classifier_ridge, read_classes

@@ -22,7 +22,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_method_params
 
 from .._core.arrays import to_host
-from ..risks.linear import LinearModel
+from ..risks import LinearModel
 from ..solver.methods import Auto
 from ..sparsity import Sparsity
 from .base import SparseLinearModel
@@ -217,10 +217,7 @@ class _Search:
             fitted._set_coefficients(x, intercept, self.whole)
             params = _check_method_params(X, params=self.score_params, indices=rows)
             return float(self.scorer(fitted, X[rows], y[rows], **params))
-        whole = self.whole
-        z = whole._predict(whole.design, whole.as_vector(x), np.flatnonzero(x))
-        with np.errstate(over="ignore"):
-            losses = to_host(whole._loss(z + intercept)).astype(float)[rows]
+        losses = self.whole.losses(x, intercept=intercept)[rows]
         weights = None if sample_weight is None else sample_weight[rows]
         return -float(np.average(losses, weights=weights))
 

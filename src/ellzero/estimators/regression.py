@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import RegressorMixin
 
-from ..risks.linear import LinearModel
+from ..risks import LinearModel
 from .base import SparseLinearModel
 from .cross_validation import ChosenByCrossValidation
 from .request import Maker, read_loss

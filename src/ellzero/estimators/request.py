@@ -15,9 +15,8 @@ import numpy as np
 from .._core.interruption import whole_call
 from .._core.validation import check_indices, check_positive, is_masked
 from ..minimize import minimize, minimize_path
-from ..risks import Huber, LeastSquares, Logistic, Multinomial, Poisson
+from ..risks import Huber, LeastSquares, LinearModel, Logistic, Multinomial, Poisson
 from ..risks.base import Risk
-from ..risks.linear import LinearModel
 from ..risks.robust import huber_delta
 from ..sets import Box, ConstraintSet, Everywhere, GroupWise, NonNegative, Simplex, SubSimplex
 from ..solver.methods import Method, preset

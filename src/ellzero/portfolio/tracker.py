@@ -13,8 +13,7 @@ from .._core.interruption import whole_call
 from .._core.validation import check_count, check_nonnegative, check_positive
 from ..estimators.certified import certify_fitted
 from ..minimize import minimize
-from ..risks import Huber, LeastSquares
-from ..risks.linear import LinearModel
+from ..risks import Huber, LeastSquares, LinearModel
 from ..risks.robust import huber_delta
 from ..sets import EmptySlice
 from ..solver.methods import preset

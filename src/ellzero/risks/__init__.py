@@ -2,6 +2,8 @@
 
 from .base import Constant, Point, Risk
 from .blackbox import BlackBox, BlackBoxError
+from .curvature import Curvature
+from .linear import LinearModel
 from .losses import Huber, LeastSquares, Logistic, Poisson
 from .multinomial import Multinomial
 from .quadratic import Quadratic
@@ -11,8 +13,10 @@ __all__ = [
     "BlackBox",
     "BlackBoxError",
     "Constant",
+    "Curvature",
     "Huber",
     "LeastSquares",
+    "LinearModel",
     "Logistic",
     "Multinomial",
     "Point",

@@ -10,21 +10,18 @@ from __future__ import annotations
 import copy
 import math
 from abc import ABC, abstractmethod
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from .._core.arrays import to_host
-from ..design.matrices import Dense, Sparse, in_double
-
-if TYPE_CHECKING:
-    from .linear import LinearModel
-
+#: up to this many coordinates the matrix of a quadratic is formed; its eigenvalues then take about a second
+LARGEST = 2000
+#: multiplications for XᵀX, some seconds
+AFFORDABLE = 2e11
 EPS = float(np.finfo(np.float64).eps)
 _SPLIT = 134217729.0  # 2^27 + 1
-_TINY = 1e-300  # more than what a product loses that underflows
-_PLENTY = 1e-12  # a relative error that needs no second look
+TINY = 1e-300  # more than what a product loses that underflows
 
 
 class Measured(ABC):
@@ -101,7 +98,7 @@ class QuadraticMeasure(Measured):
         # ½wᵀQw - bᵀw = ½ Σ w_i ((Qw - b)_i - b_i)
         twice, off, size = _accurate_sum(*(two_product(w, self._high) + two_product(w, self._low) + two_product(-w, b)))
         self.value = 0.5 * twice
-        self.error = 0.5 * (off + float(np.abs(w) @ self._off)) + (_TINY if size else 0.0)
+        self.error = 0.5 * (off + float(np.abs(w) @ self._off)) + (TINY if size else 0.0)
         self.grain = (w.size + 4) * EPS * float(np.abs(w) @ (np.abs(Q) @ np.abs(w) + np.abs(b)))
 
     @property
@@ -113,138 +110,40 @@ class QuadraticMeasure(Measured):
         return self.Q, 0.0
 
 
-class LinearMeasure(Measured):
-    """A linear model, restricted to few columns and in double precision, at w.
+@dataclass
+class QuadraticForm:
+    """c - bᵀw + ½wᵀQw, a quadratic risk lowered by what rounding may have added.
 
-    Parameters
+    R(w) >= c - bᵀw + ½wᵀQw - Σ_i e_i|w_i| for every w with at most k nonzeros, with numbers that are exactly the
+    floating-point ones; e_i = rounding·roots_i·√(2·energy).
+
+    Attributes
     ----------
-    model : LinearModel
-        In double precision on the host.
-    w : array of shape (s,)
-    place, output : arrays of shape (s,)
-        Column and output that each entry of w belongs to.
-    accurate : bool
-        Whether predictions are computed in twice the working precision.
+    Q, b, c : the function.
+    roots : array
+        √Q_ii, so that |Q_ij| <= roots_i roots_j.
+    energy : float
+        |b_i| <= roots_i √(2·energy).
+    rounding : float
+        The relative error of a product with Q or with the data.
+    flat : float or None
+        The smallest eigenvalue where it is known beforehand: the ridge, if there are fewer samples than coordinates.
     """
 
-    def __init__(
-        self, model: LinearModel, w: np.ndarray, place: np.ndarray, output: np.ndarray, accurate: bool
-    ) -> None:
-        self.w, self.place, self.output = w, place, output
-        self.columns: Any = model.design.X  # type: ignore[attr-defined]
-        n, c = model.n_terms, model.n_outputs
-        z, off = np.empty((n, c)), np.empty((n, c))
-        less = model.y if model._of_residual else None
-        for j in range(c):
-            coefficients = np.zeros(self.columns.shape[1])
-            coefficients[place[output == j]] = w[output == j]
-            high, low, error = (accurate_product if accurate else _plain_product)(self.columns, coefficients, less)
-            z[:, j] = high + low
-            off[:, j] = error + EPS * np.abs(z[:, j])
-        if less is not None:  # from here on the predictions are residuals
-            model = copy.copy(model)
-            model.y = np.zeros(n)
-        if c == 1:
-            z, off = z[:, 0], off[:, 0]
-        if model.fit_intercept:
-            b = model._best_intercept(z)
-            off = off + EPS * (np.abs(z) + np.abs(b))
-            z = z + b
-            self.n_free = max(c - 1, 1)  # softmax does not see a shift of all: the last intercept is the origin
-        self.model, self.z, self.off = model, z, off
-        self.share = np.broadcast_to(np.asarray(model.share, dtype=float), n)
-        self._sum_up()
+    Q: np.ndarray
+    b: np.ndarray
+    c: float
+    roots: np.ndarray
+    energy: float
+    rounding: float
+    flat: float | None = None
 
-    def _sum_up(self) -> None:
-        model, z, off, share, w = self.model, self.z, self.off, self.share, self.w
-        if z.ndim > 1:
-            lost = 2.0 * off.max(axis=1)  # |slopes| add up to at most 2
-        else:  # slopes increase
-            lost = off * np.maximum(np.abs(model._slope(z - off, model.y)), np.abs(model._slope(z + off, model.y)))
-        terms, ridge = share * model._accurate_loss(z), 0.5 * model.ridge * w * w
-        self.value = float(np.sum(terms)) + float(np.sum(ridge))
-        unit = (math.log2(share.size + 1) + 40) * EPS  # sums are taken in pairs
-        self.error = 1.01 * float(share @ lost) + unit * (float(share @ model._loss_sizes(z)) + float(ridge.sum()))
-
-    @cached_property
-    def unknowns(self) -> np.ndarray:
-        """A column of derivatives of the predictions for each unknown.
-
-        With an intercept columns are centred: Xw + b = (X - 1mᵀ)w + (b + mᵀw), and the bracket is as free as b is.
-        """
-        X = self.columns if isinstance(self.columns, np.ndarray) else self.columns.toarray()
-        if self.n_free:
-            X = X - self.share @ X
-        return np.hstack([X[:, self.place], np.ones((len(X), self.n_free))])
-
-    @cached_property
-    def shifts(self) -> list[np.ndarray] | None:  # type: ignore[override]
-        """Softmax does not see a shift of all classes, and columns x and -x do not see one of both."""
-        if self.model.ridge:
-            return None
-        if self.z.ndim > 1:
-            of_feature = [np.flatnonzero(self.place == j) for j in range(self.columns.shape[1])]
-            return [entries for entries in of_feature if entries.size == self.z.shape[1]] or None
-        if self.n_free:  # centred columns are rounded: opposite there need not be opposite
-            return None
-        X = self.unknowns[:, : self.w.size] + 0.0
-        place = {column.tobytes(): j for j, column in enumerate(X.T)}
-        opposite = [(place.get((0.0 - column).tobytes(), -1), j) for j, column in enumerate(X.T)]
-        return [np.array(pair) for pair in opposite if 0 <= pair[0] < pair[1]] or None
-
-    @cached_property
-    def _output(self) -> np.ndarray:
-        return np.concatenate([self.output, np.arange(self.n_free)]).astype(np.intp)
-
-    @cached_property
-    def slopes(self) -> tuple[np.ndarray, np.ndarray]:
-        model, z, off, V = self.model, self.z, self.off, self.unknowns
-        slope = model._slope(z, model.y)
-        if z.ndim > 1:
-            change = np.repeat(2.0 * off.max(axis=1, keepdims=True), z.shape[1], axis=1)
-        else:
-            change = np.maximum(model._slope(z + off, model.y) - slope, slope - model._slope(z - off, model.y))
-        share = self.share.reshape(-1, *[1] * (z.ndim - 1))
-        a, lost = share * slope, share * (change + 8 * EPS * (np.abs(slope) + np.abs(model.y)))
-        lost = lost + (len(V) + 8) * EPS * np.abs(a)
-        if z.ndim > 1:
-            a, lost = a[:, self._output], lost[:, self._output]
-            gradient, doubt = np.einsum("ij,ij->j", V, a), np.einsum("ij,ij->j", np.abs(V), lost)
-        else:
-            gradient, doubt = a @ V, lost @ np.abs(V)
-        s = self.w.size
-        gradient[:s] += model.ridge * self.w
-        doubt[:s] += 4 * EPS * model.ridge * np.abs(self.w)
-        return gradient, 1.01 * doubt
-
-    def _changes(self, D: np.ndarray) -> np.ndarray:
-        """How far each prediction goes along ||D∘h|| = 1."""
-        scaled = self.unknowns / D
-        return np.asarray(1.01 * np.sqrt(np.einsum("ij,ij->i", scaled, scaled)))
-
-    def farthest(self, D: np.ndarray) -> float:
-        return float(self._changes(D).max(initial=0.0))
-
-    def floor(self, reach: float, D: np.ndarray) -> tuple[np.ndarray, float]:
-        """The Hessian at the lowest second derivatives of the losses within reach."""
-        model, V, m = self.model, self.unknowns, D.size
-        away = reach * np.maximum(self._changes(D), _TINY) if reach else np.zeros(len(V))
-        away = away + (self.off if self.z.ndim == 1 else self.off.max(axis=1))
-        if self.z.ndim == 1:
-            weighted = V * (self.share * model._least_bend(self.z, away))[:, None]
-            M = V.T @ weighted
-            size = np.diag(M).copy()
-        else:
-            # softmax: third derivatives are at most the range of the direction times the second ones
-            p = model._softmax(self.z)[:, self._output]  # type: ignore[attr-defined]
-            weight = self.share * np.exp(-2 * away)
-            M = V.T @ (V * p * weight[:, None])
-            size = np.diag(M).copy()
-            M[self._output[:, None] != self._output] = 0.0
-            M -= (V * p).T @ (V * p * weight[:, None])
-        s = self.w.size
-        M[np.arange(s), np.arange(s)] += model.ridge
-        return M, (len(V) + 64) * EPS * m * float(np.max(size / (D * D), initial=0.0))
+    def restrict(self, index: np.ndarray) -> QuadraticForm:
+        """The function of these coordinates alone, the others zero."""
+        part = copy.copy(self)
+        part.flat = None
+        part.Q, part.b, part.roots = self.Q[np.ix_(index, index)], self.b[index], self.roots[index]
+        return part
 
 
 def two_sum(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -290,14 +189,7 @@ def accurate_product(
         low[where] += rest + more
         size[where] += np.abs(product)
     # (γ² + eps²)·size, γ = s·eps (Ogita, Rump & Oishi 2005, Proposition 5.5), and what underflows
-    return high, low, ((2 * s + 8) * EPS) ** 2 * size + (s + 1) * _TINY * (size > 0)
-
-
-def _plain_product(X: Any, w: np.ndarray, less: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    z, size = X @ w, abs(X) @ np.abs(w)
-    if less is not None:
-        z, size = z - less, size + np.abs(less)
-    return z, np.zeros(z.size), (w.size + 4) * EPS * size
+    return high, low, ((2 * s + 8) * EPS) ** 2 * size + (s + 1) * TINY * (size > 0)
 
 
 def _accurate_sum(*parts: np.ndarray) -> tuple[float, float, float]:
@@ -305,41 +197,3 @@ def _accurate_sum(*parts: np.ndarray) -> tuple[float, float, float]:
     terms = np.concatenate(parts)
     total, size = math.fsum(terms), float(np.sum(np.abs(terms)))
     return total, 2 * EPS * abs(total) + (4 * EPS) ** 2 * size, size
-
-
-def on_host(model: LinearModel, columns: np.ndarray) -> LinearModel:
-    """The same model on some columns of X, on the host and in double precision."""
-    part = model._on_columns(columns)
-    if isinstance(part.design, Sparse):
-        part.design = Sparse(part.design.X.astype(np.float64).tocsc())
-    else:
-        part.design = Dense(np.asfortranarray(to_host(in_double(part.design.dense()))))
-    part.y = to_host(model.y).astype(np.float64)
-    if not isinstance(model.share, float):
-        part.share = part._share = model.double_share
-        if model.n_outputs > 1:
-            part._share = model.double_share[:, None]
-    part._prepare()
-    return part
-
-
-def measure(model: LinearModel, w: np.ndarray, support: np.ndarray, *, closely: bool = True) -> LinearMeasure | None:
-    """A linear model at w, zero outside the support; None where the columns of X cannot be read.
-
-    Closely: with predictions in twice the working precision; otherwise only where R needs them.
-    """
-    if not model.design.explicit or not type(model).__module__.startswith("ellzero.risks."):
-        return None  # of a loss of someone's own nothing is known but its values and slopes
-    p = model.design.shape[1]
-    features, place = np.unique(support % p, return_inverse=True)
-    small = on_host(model, features)
-    with np.errstate(over="ignore", invalid="ignore"):
-        if not closely:
-            plain = LinearMeasure(small, w[support], place, support // p, accurate=False)
-            plain.grain = plain.error
-            if plain.error <= _PLENTY * abs(plain.value):
-                return plain
-        close = LinearMeasure(small, w[support], place, support // p, accurate=True)
-        if not closely:
-            close.grain = plain.grain
-        return close

@@ -1,101 +1,27 @@
-"""What a risk is: a function R of w, seen one Point at a time."""
+"""What a risk is: a function R of w, seen one `Point` at a time."""
 
 from __future__ import annotations
 
+import copy
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, TypeVar
 
 import numpy as np
 
 from .._core.arrays import Array, index_like, like, namespace, scatter, to_host
 from .._core.directions import Directions
 from .._core.validation import NotFinite, as_numbers, check_indices, check_vector
+from .accuracy import Measured, QuadraticForm
+from .curvature import Curvature, SelectedCurvature
+from .point import Constant as Constant
+from .point import Point as Point
+from .point import no_longer_exact as no_longer_exact
 
-if TYPE_CHECKING:
-    from .accuracy import Measured
-
-
-@dataclass(frozen=True)
-class Constant:
-    """A number that describes a promise, with where it comes from.
-
-    Attributes
-    ----------
-    value : float
-    source : {"exact", "bound", "estimate"}
-        "exact" up to rounding; "bound" is on the safe side for certain (above for smoothness, below for
-        strong convexity); "estimate" proves nothing.
-    """
-
-    value: float
-    source: Literal["exact", "bound", "estimate"]
-
-    def __float__(self) -> float:
-        return self.value
-
-
-class Point:
-    """A vector w at which a risk is looked at.
-
-    `value` and `gradient` are computed when first read and share one forward product with the data.
-
-    Parameters
-    ----------
-    risk : Risk
-    w : array of shape (n_features,)
-    support : array of increasing indices, optional
-        Where w may be nonzero; lets the forward product touch those columns alone. None if w is dense.
-    """
-
-    __slots__ = (
-        "_gradient", "_state", "_value", "booked", "estimated", "refitted", "risk", "support", "valued_at", "w"
-    )  # fmt: skip
-
-    def __init__(self, risk: Risk, w: Array, support: Array | None = None) -> None:
-        self.risk = risk
-        self.w = w
-        self.support = support
-        self._state: Any = _UNSEEN
-        self._value: float | None = None
-        self.booked: str | None = None  # whose account the value is on: "monitor" or "method"
-        self.valued_at = 0  # in which iteration the value was asked for
-        self.estimated = False  # whether a gradient was estimated here from function values
-        self.refitted = False  # whether the values are the best on their support
-        self._gradient: Array | None = None
-
-    @property
-    def state(self) -> Any:
-        """What value and gradient share: for linear models the predictions at w."""
-        if self._state is _UNSEEN:
-            self._state = self.risk._forward(self.w, self.support)
-        return self._state
-
-    @property
-    def evaluated(self) -> bool:
-        """Whether R(w) is known."""
-        return self._value is not None
-
-    @property
-    def value(self) -> float:
-        """R(w)."""
-        if self._value is None:
-            self._value = float(self.risk._value(self.w, self.state))
-        return self._value
-
-    @property
-    def gradient(self) -> Array:
-        """∇R(w)."""
-        if self._gradient is None:
-            self._gradient = self.risk._gradient(self.w, self.state)
-        return self._gradient
-
-
-_UNSEEN = object()
+T = TypeVar("T")
 
 
 class Session:
@@ -142,6 +68,14 @@ class Risk(ABC):
     lower_bound: float = -math.inf
     #: whether R can tell its gradients, and not only its values
     has_gradient: bool = True
+    #: whether an intercept is profiled out of R
+    fit_intercept: bool = False
+    #: whether R has a parameter `ridge`, which adds to its curvature
+    takes_ridge: bool = False
+    #: whether the data of R can be read entry by entry
+    readable: bool = True
+    #: whether the state of a point is the same for a risk that `restrict` has made
+    keeps_state: bool = False
     #: how often the function behind R is called for one value
     calls_per_value: int = 1
     #: whether the noise in R(w) is another in every iteration, so that values of two iterations do not compare
@@ -216,9 +150,59 @@ class Risk(ABC):
         """Sizes of the data's columns, by which coordinates can be compared; None where there are none to be had."""
         return None
 
-    def curvature(self, point: Point) -> Any:
+    def curvature(self, point: Point) -> Curvature | None:
         """½∇²R at a point, known by its columns and its diagonal; None where these are not to be had."""
         return None
+
+    # What some risks know of themselves, and nobody else has to ask them by their class for.
+
+    def hessian_bound(self) -> tuple[np.ndarray, float, bool] | None:
+        """H with ∇²R ⪯ H everywhere, what rounding may have moved its eigenvalues by, and whether H is ∇²R itself."""
+        return None
+
+    def quadratic_form(self, k: int) -> QuadraticForm | None:
+        """R from below as its matrix, for w with at most k nonzeros; None for other risks, or where it is too dear."""
+        return None
+
+    def squares(self) -> np.ndarray | None:
+        """The sizes of the squares that R is made of, one a column of the data, so that underflow can be noticed."""
+        return None
+
+    def columns(self, index: np.ndarray) -> np.ndarray | None:
+        """X[:, index], on the host and in double precision, where R is a function of Xw alone."""
+        return None
+
+    def linear_terms(self) -> Any:
+        """The rows of X, with their losses, that R is made of (`LinearTerms`); None for other risks."""
+        return None
+
+    def gradient_bounds(self, radius: float | None = None) -> np.ndarray | None:
+        """For each term i a bound on ||∇R_i(w) - ridge·w|| over ||w|| <= radius, or over all w."""
+        return None
+
+    @property
+    def n_observations(self) -> int:
+        """How many terms count."""
+        return self.n_terms
+
+    def deviance(self, w: Array) -> float | None:
+        """-2 log-likelihood at w up to a constant, the ridge left out; None where R stands for no likelihood."""
+        return None
+
+    def intercept(self, w: Array) -> Any:
+        """The intercept that is best for w; 0 without one."""
+        return 0.0
+
+    def with_explicit_intercept(self) -> Risk:
+        """The same with the intercept as last coordinates of w, where one is profiled out."""
+        return self
+
+    def held_out_loss(self, w: Array, fitted: Risk) -> tuple[float, float]:
+        """The mean loss of w without the ridge, and its standard error, NaN where R has no rows.
+
+        The intercept is that of the risk that w was fitted to.
+        """
+        return self.value(w), math.nan
 
     def is_settled(self, w: np.ndarray, value: float) -> bool:
         """Whether a value of R(w) in the working precision is known to be good to twelve digits."""
@@ -333,16 +317,10 @@ class Restricted(Risk):
         whole[self.support] = w
         return self.risk.measured(whole, self.support[support], closely=closely)
 
-    measured.__doc__ = Risk.measured.__doc__
-
-    def curvature(self, point: Point) -> Any:
+    def curvature(self, point: Point) -> Curvature | None:
         """That of the whole risk, on the support."""
         whole = self.risk.curvature(point.state)
-        if whole is None:
-            return None
-        from .class_curvature import SelectedCurvature
-
-        return SelectedCurvature(whole, self.support)
+        return None if whole is None else SelectedCurvature(whole, self.support)
 
     @property
     def smoothness(self) -> Constant:
@@ -360,9 +338,13 @@ class Restricted(Risk):
         return self._pick(self.risk.zero)
 
 
-def no_longer_exact(constant: Constant) -> Literal["bound", "estimate"]:
-    """The source of a bound that rests on this constant."""
-    return "estimate" if constant.source == "estimate" else "bound"
+def changed(thing: T, **facts: Any) -> T:
+    """A copy with other facts; what was computed from the old ones is forgotten."""
+    copied, kind = copy.copy(thing), type(thing)
+    for name in [name for name in vars(copied) if isinstance(getattr(kind, name, None), cached_property)]:
+        del vars(copied)[name]
+    vars(copied).update(facts)
+    return copied
 
 
 def _check_rows(rows: Any, n_terms: int) -> np.ndarray:

@@ -6,15 +6,18 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from .._core.arrays import Array, to_host
+from .._core.directions import Directions
 from .._core.stopping import Status, Stop
 from .._core.validation import check_count, check_number, check_positive
 from . import base
 from .base import Point, Risk
+from .counts import Counts
+from .differences import Differences
 from .evaluation import (
     BudgetSpent,
     Failure,
@@ -26,11 +29,6 @@ from .evaluation import (
     evaluate_batch,
     evaluate_here,
 )
-
-if TYPE_CHECKING:
-    from .._core.directions import Directions
-    from ..solver.journal import Journal
-    from ..solver.result import Counts
 
 POLICIES = ("raise", "penalise", "retry", "drop")
 
@@ -123,6 +121,7 @@ class BlackBox(Risk):
         self.common_random_numbers = self.noise_changes = bool(common_random_numbers)
         self.recheck = _check_recheck(recheck)
         self._session: Session | None = None
+        self._asked: Differences | None = None
 
     @contextmanager
     def session(self, counts: Counts, journal: Journal | None = None) -> Iterator[Session]:
@@ -142,8 +141,6 @@ class BlackBox(Risk):
         """
         if self._session is not None:
             return self._session.evaluate(points, essential)
-        from ..solver.result import Counts
-
         with self.session(Counts()) as session:
             return session.evaluate(points, essential)
 
@@ -172,19 +169,14 @@ class BlackBox(Risk):
 
         For other settings use ``ez.ZerothOrder(...).bind(risk, counts, entropy)``, which has the same two methods.
         """
-        from ..solver.oracles import ZerothOrder
-        from ..solver.result import Counts
-
-        self._asked = ZerothOrder().bind(self, Counts(), [0])
+        self._asked = Differences(self, [0], lambda t: 100, self.n_features, 1e-6, central=False)
         return self._asked.queries(w, t)
 
     def estimate(self, values: Any) -> np.ndarray:
         """Tell: the gradient estimate from the values at the points of the last `queries`."""
-        asked = getattr(self, "_asked", None)
-        if asked is None:
+        if self._asked is None:
             raise ValueError("estimate(values) follows queries(w, t): no points were asked for yet")
-        gradient: np.ndarray = asked.estimate(values)
-        return gradient
+        return self._asked.estimate(values)
 
 
 def _check_recheck(recheck: Any) -> tuple[int, int]:
@@ -196,6 +188,18 @@ def _check_recheck(recheck: Any) -> tuple[int, int]:
             f"got {recheck!r}"
         )
     return check_count(recheck[0], "recheck[0]"), check_count(recheck[1], "recheck[1]")
+
+
+class Journal(Protocol):
+    """A memory of queries that outlives the process: `ellzero.solver.journal.Journal`."""
+
+    n_unused: int
+
+    def lookup(self, task: Task) -> Outcome | None: ...
+    def retire(self) -> int: ...
+    def begin(self, tasks: Sequence[Task], *, end: bool) -> None: ...
+    def void(self, task: Task) -> None: ...
+    def done(self, task: Task, outcome: Outcome) -> None: ...
 
 
 class Session(base.Session):

@@ -2,172 +2,147 @@
 
 from __future__ import annotations
 
-import math
-from functools import cached_property
-from typing import TYPE_CHECKING
+from abc import ABC, abstractmethod
+from typing import Any
 
 import numpy as np
 
 from .._core.arrays import to_host
-from ..design.matrices import Dense, Sparse
-
-if TYPE_CHECKING:
-    from .base import Point
-    from .linear import LinearModel
-
-_ROUNDING = 1e-14  # what is left of the squares of a constant column, relative, once its mean is taken off
+from ..design import Design
 
 
-class LinearCurvature:
-    """G = ½∇²R(w) of a linear model: XᵀDX + (ridge/2)I, D = ½ share ℓ''(z), centred if there is an intercept.
+class Curvature(ABC):
+    """G with R(w + u) ≈ R(w) + <∇R(w), u> + uᵀGu: ½∇²R at a point w, or a matrix above it.
 
     Attributes
     ----------
     exact : bool
         Whether R is its own quadratic model.
-    room : int
-        How many numbers a set of columns may hold: no more than X itself.
+    corrects : bool
+        Whether `correction` is known where the model is exact; G is then made of products, and rounded itself.
     spent : int
-        Products with X so far.
-    piece : LinearCurvature, optional
+        Products with the data so far.
+    piece : Curvature, optional
         ½∇²R itself, where this one lies above it.
     """
 
-    piece: LinearCurvature | None = None
+    piece: Curvature | None = None
+    exact: bool = False
+    corrects: bool = False
+    spent: int = 0
 
-    def __init__(self, model: LinearModel, weights: np.ndarray | float, exact: bool) -> None:
-        self.model, self.exact, self.spent = model, exact, 0
-        self.room = max(math.prod(model.design.shape), 10**7)
-        self.weights = weights
-        self._cache: dict[int, np.ndarray] = {}
-
-    @cached_property
-    def total(self) -> float:
-        """ΣD."""
-        return max(float(np.broadcast_to(self.weights, self.model.n_terms).sum()), 1e-300)
-
-    @cached_property
-    def means(self) -> np.ndarray:
-        """The means of the columns, by which they are centred if there is an intercept."""
-        design = self.model.design
-        self.spent += 1
-        rows = design.asarray(np.broadcast_to(self.weights, self.model.n_terms))
-        return to_host(design.adjoint(rows)).astype(float) / self.total
-
+    @abstractmethod
     def affords(self, n_columns: int) -> bool:
-        """Whether so many columns fit, and cost little more than one: in a dense product, or because X is small."""
-        design = self.model.design
-        quick = design.X.nnz * n_columns <= 5e7 if isinstance(design, Sparse) else True
-        return quick and design.shape[1] * n_columns <= self.room
+        """Whether so many columns fit, and cost little more than one."""
 
     @property
+    @abstractmethod
     def diagonal(self) -> np.ndarray:
         """The diagonal of G."""
-        if self.exact:  # the weights are the shares of the samples
-            squares = self.model._column_squares
-        else:
-            squares = self.model.design.square_sums(np.broadcast_to(self.weights, self.model.n_terms))
-            self.spent += 1
-        if self.model.fit_intercept:
-            centred = squares - self.total * self.means**2
-            squares = np.where(centred > _ROUNDING * squares, centred, 0.0)
-        return squares + 0.5 * self.model.ridge
 
+    @abstractmethod
     def columns(self, index: np.ndarray) -> np.ndarray:
-        """G[:, index], each column computed once."""
-        missing = np.array([int(j) for j in index if int(j) not in self._cache], dtype=np.intp)
-        if missing.size:
-            if (len(self._cache) + missing.size) * self.model.design.shape[1] > self.room:
-                self._cache.clear()
-                missing = index
-            new = self.images(missing, np.eye(missing.size))
-            for place, j in enumerate(missing):
-                self._cache[int(j)] = new[:, place]
-            if missing.size == len(index):
-                return new
-        return np.array([self._cache[int(j)] for j in index]).T
+        """G[:, index]."""
 
+    @abstractmethod
     def images(self, index: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-        """G[:, index] @ vectors, at one product with X for each vector."""
-        design = self.model.design
-        z = to_host(design.columns(index).forward(design.asarray(vectors)))
-        z = (self.weights if isinstance(self.weights, float) else self.weights[:, None]) * z
-        images = to_host(design.adjoint(design.asarray(z))).astype(float, copy=False)
-        self.spent += vectors.shape[1]
-        if self.model.fit_intercept:
-            images -= self.total * np.outer(self.means, self.means[index] @ vectors)
-        if self.model.ridge:
-            images[index] += 0.5 * self.model.ridge * vectors
-        return images
+        """G[:, index] @ vectors."""
 
+    @abstractmethod
     def block(self, index: np.ndarray) -> np.ndarray:
-        """G[index, index], from these columns of X alone."""
-        design = self.model.design
-        whole = index.size == design.shape[1]  # a refit asks for all of its few columns
-        gram, means = (design if whole else design.columns(index)).moments(self.weights)
-        if self.model.fit_intercept:
-            squares, gram = np.diagonal(gram), gram - np.outer(means, means) / self.total
-            constant = np.diagonal(gram) <= _ROUNDING * squares
-            gram[constant], gram[:, constant] = 0.0, 0.0
-        if self.model.ridge:
-            gram[np.diag_indices_from(gram)] += 0.5 * self.model.ridge
-        return gram
+        """G[index, index]."""
 
-    def correction(self, point: Point) -> np.ndarray | None:
-        """argmin R(w + u) over u for a quadratic R, from X itself: κ(X) counts, and not κ(X)² as in the products.
+    def correction(self, w: np.ndarray, state: Any) -> np.ndarray | None:
+        """argmin R(w + u) over u for a quadratic R, more accurately than by G; None where there is no better way.
 
-        The least-squares solution for the residuals, and for -sqrt(ridge/2)·w in the rows of the ridge.
+        The state is that of a `Point` at w.
         """
-        if not self.exact:
-            return None
-        X = to_host(self.model.design.dense()).astype(float)
-        share, ridge = np.broadcast_to(self.weights, len(X)), math.sqrt(0.5 * self.model.ridge)
-        residual = to_host(self.model.y - point.state).astype(float)
-        if self.model.fit_intercept:
-            X = X - share @ X / share.sum()
-            residual = residual - share @ residual / share.sum()
-        root = np.sqrt(share)
-        A, r = root[:, None] * X, root * residual
-        if ridge:
-            A, r = np.vstack([A, ridge * np.eye(A.shape[1])]), np.append(r, -ridge * to_host(point.w))
-        size = np.sqrt(np.einsum("ij,ij->j", A, A))
-        size = np.where(size > 0, size, 1.0)
-        try:
-            move: np.ndarray = np.linalg.lstsq(A / size, r, rcond=None)[0] / size
-        except np.linalg.LinAlgError:
-            return None
-        return move
+        return None
 
 
-class MatrixCurvature:
+class MatrixCurvature(Curvature):
     """G = ½Q of ½wᵀQw - bᵀw."""
 
-    exact, spent = True, 0
+    exact = True
 
-    def __init__(self, design: Dense | Sparse) -> None:
+    def __init__(self, design: Design) -> None:
         self.design = design
 
     def affords(self, n_columns: int) -> bool:
         """Whether so many columns fit: they are dense, but no more than a few."""
-        return isinstance(self.design, Dense) or self.design.shape[0] * n_columns <= 10**7
+        return self.design.in_memory or self.design.shape[0] * n_columns <= 10**7
 
     @property
     def diagonal(self) -> np.ndarray:
-        """The diagonal of G."""
-        X = self.design.X
-        diagonal = X.diagonal() if isinstance(self.design, Sparse) else np.diagonal(to_host(X))
-        return 0.5 * diagonal.astype(float)
+        return 0.5 * self.design.diagonal().astype(float)
 
     def columns(self, index: np.ndarray) -> np.ndarray:
-        """G[:, index]."""
         return 0.5 * to_host(self.design.columns(index).dense()).astype(float)
 
     def block(self, index: np.ndarray) -> np.ndarray:
-        """G[index, index]."""
-        block: np.ndarray = self.columns(index)[index]
-        return block
+        return np.asarray(self.columns(index)[index])
 
     def images(self, index: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-        """G[:, index] @ vectors."""
-        images: np.ndarray = 0.5 * to_host(self.design.columns(index).forward(self.design.asarray(vectors)))
+        return np.asarray(0.5 * to_host(self.design.columns(index).forward(self.design.asarray(vectors))))
+
+
+class Derived(Curvature):
+    """A curvature made of another one, on whose account the products are."""
+
+    def __init__(self, inner: Curvature) -> None:
+        self.inner, self.exact = inner, inner.exact
+
+    @property
+    def spent(self) -> int:  # type: ignore[override]
+        """Products with the data so far."""
+        return self.inner.spent
+
+    def affords(self, n_columns: int) -> bool:
+        return self.inner.affords(n_columns)
+
+
+class SelectedCurvature(Derived):
+    """G on some of the coordinates."""
+
+    def __init__(self, whole: Curvature, support: np.ndarray) -> None:
+        super().__init__(whole)
+        self.support = support
+
+    @property
+    def diagonal(self) -> np.ndarray:
+        return np.asarray(self.inner.diagonal[self.support])
+
+    def columns(self, index: np.ndarray) -> np.ndarray:
+        return np.asarray(self.inner.columns(self.support[index])[self.support])
+
+    def images(self, index: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+        return np.asarray(self.inner.images(self.support[index], vectors)[self.support])
+
+    def block(self, index: np.ndarray) -> np.ndarray:
+        return self.inner.block(self.support[index])
+
+
+class DampedCurvature(Derived):
+    """G + diag(damping)."""
+
+    def __init__(self, inner: Curvature, damping: np.ndarray) -> None:
+        super().__init__(inner)
+        self.damping = damping
+        self.piece = inner.piece and DampedCurvature(inner.piece, damping)
+
+    @property
+    def diagonal(self) -> np.ndarray:
+        return np.asarray(self.inner.diagonal + self.damping)
+
+    def columns(self, index: np.ndarray) -> np.ndarray:
+        columns = np.array(self.inner.columns(index))
+        columns[index, np.arange(index.size)] += self.damping[index]
+        return columns
+
+    def images(self, index: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+        images = self.inner.images(index, vectors)
+        images[index] += self.damping[index, None] * vectors
         return images
+
+    def block(self, index: np.ndarray) -> np.ndarray:
+        return self.inner.block(index) + np.diag(self.damping[index])

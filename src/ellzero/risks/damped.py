@@ -9,6 +9,7 @@ import numpy as np
 from .._core.arrays import Array, like
 from .._core.validation import check_indices
 from .base import Constant, Point, Risk
+from .curvature import Curvature, DampedCurvature
 
 
 class Damped(Risk):
@@ -22,7 +23,7 @@ class Damped(Risk):
         That of R where R is quadratic, so that what it has gathered serves every damping.
     """
 
-    def __init__(self, risk: Risk, damping: np.ndarray, model: Any = None) -> None:
+    def __init__(self, risk: Risk, damping: np.ndarray, model: Curvature | None = None) -> None:
         self.risk, self.damping, self.model = risk, damping, model
         self._damping = like(damping, risk.zero)
         self.n_features, self.n_terms, self.n_outputs = risk.n_features, risk.n_terms, risk.n_outputs
@@ -77,46 +78,3 @@ class Damped(Risk):
     def zero(self) -> Array:
         """The origin."""
         return self.risk.zero
-
-
-class DampedCurvature:
-    """G + diag(damping)."""
-
-    def __init__(self, model: Any, damping: np.ndarray) -> None:
-        self.model, self.damping, self.exact = model, damping, model.exact
-
-    @property
-    def piece(self) -> DampedCurvature | None:
-        """½∇²R with the damping, where the model of R lies above it."""
-        piece = getattr(self.model, "piece", None)
-        return None if piece is None else DampedCurvature(piece, self.damping)
-
-    @property
-    def spent(self) -> int:
-        """Products with the data so far."""
-        return int(self.model.spent)
-
-    def affords(self, n_columns: int) -> bool:
-        """Whether so many columns fit."""
-        return bool(self.model.affords(n_columns))
-
-    @property
-    def diagonal(self) -> np.ndarray:
-        """The diagonal."""
-        return np.asarray(self.model.diagonal + self.damping)
-
-    def columns(self, index: np.ndarray) -> np.ndarray:
-        """The columns at the index."""
-        columns = np.array(self.model.columns(index))
-        columns[index, np.arange(index.size)] += self.damping[index]
-        return columns
-
-    def images(self, index: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-        """The columns at the index, times vectors."""
-        images: np.ndarray = self.model.images(index, vectors)
-        images[index] += self.damping[index, None] * vectors
-        return images
-
-    def block(self, index: np.ndarray) -> np.ndarray:
-        """The rows and columns at the index."""
-        return np.asarray(self.model.block(index) + np.diag(self.damping[index]))

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import numpy as np
 
 from .._core.arrays import Array, namespace
-from ..design.matrices import take
-from .base import Constant, Risk
-from .linear import LinearModel
+from ..design import take
+from .base import Constant, Risk, changed
+from .terms import LinearTerms
 
 
 class ExplicitIntercept(Risk):
@@ -19,10 +18,8 @@ class ExplicitIntercept(Risk):
     The last `model.n_outputs` coordinates are b; they carry no ridge.
     """
 
-    def __init__(self, model: LinearModel) -> None:
-        self.profiled, self.model = model, copy.copy(model)
-        self.model.__dict__.pop("_spectrum", None)
-        self.model.fit_intercept = False
+    def __init__(self, model: LinearTerms) -> None:
+        self.profiled, self.model = model, changed(model, fit_intercept=False)
         self.convex, self.lower_bound = model.convex, model.lower_bound
         self.n_terms, self.n_intercepts = model.n_terms, model.n_outputs
         self.n_features = model.n_features + self.n_intercepts

@@ -9,10 +9,11 @@ import numpy as np
 
 from .._core.arrays import Array, finfo_eps, to_host
 from .._core.validation import check_positive
-from .accuracy import EPS
+from .accuracy import AFFORDABLE, EPS, LARGEST, QuadraticForm
 from .base import Constant, Point
-from .curvature import LinearCurvature
-from .linear import LinearModel, check_labels
+from .linear import LinearModel
+from .linear_curvature import LinearCurvature
+from .terms import check_labels
 
 
 class LeastSquares(LinearModel):
@@ -40,13 +41,8 @@ class LeastSquares(LinearModel):
     array([ 0., -4.])
     """
 
-    _curvature = 2.0
+    _curvature, lower_bound = 2.0, 0.0
     _of_residual = True
-
-    def __init__(
-        self, X: Any, y: Any, ridge: float = 0.0, sample_weight: Any = None, fit_intercept: bool = False
-    ) -> None:
-        super().__init__(X, y, ridge, sample_weight, fit_intercept)
 
     def _loss(self, z: Array) -> Array:
         return (z - self.y) ** 2
@@ -76,18 +72,53 @@ class LeastSquares(LinearModel):
         reach = float(np.abs(w[support]) @ np.sqrt(squares[support]))
         return 4 * (support.size + 8) * EPS * reach <= 1e-12 * math.sqrt(max(value, 0.0))
 
+    def _slope_bounds(self, reach: np.ndarray | None) -> np.ndarray | None:
+        y = to_host(self.y).astype(np.float64)
+        centre = float(self.double_share @ y) if self.fit_intercept else 0.0
+        return None if reach is None else 2 * (np.abs(y - centre) + reach)
+
+    def deviance(self, w: Array) -> float:
+        """n log R without the ridge: Gaussian noise of unknown size; infinite where w could fit anything."""
+        n, loss = self.n_observations, self.held_out_loss(w, self)[0]
+        if np.count_nonzero(to_host(w)) + self.fit_intercept >= n:
+            return math.inf
+        # what is left of a perfect fit is rounding, which must not choose k
+        floor = (100 * finfo_eps(self.zero)) ** 2 * self.held_out_loss(self.zero, self)[0]
+        return n * math.log(max(loss, floor, 1e-300))
+
     def curvature(self, point: Point) -> LinearCurvature | None:
         """R itself, where columns of X can be read."""
-        if not self.design.explicit:
+        if not self.readable:
             return None
-        weights = self.share if isinstance(self.share, float) else to_host(self.share).astype(float)
-        return LinearCurvature(self, weights, exact=True)
+        return LinearCurvature(self, self.share if isinstance(self.share, float) else self.double_share, exact=True)
+
+    def hessian_bound(self) -> tuple[np.ndarray, float, bool] | None:
+        """∇²R itself."""
+        bound = super().hessian_bound()
+        return bound and (*bound[:2], True)
+
+    def quadratic_form(self, k: int) -> QuadraticForm | None:
+        """R as its matrix, where X is small enough to form it."""
+        n, d = self.n_terms, self.n_features
+        if d > LARGEST or not self.readable or n * d * d > AFFORDABLE:
+            return None
+        gram, squares, _, total = self.gram()
+        share, y = self.double_share, to_host(self.y).astype(np.float64)
+        centre = float(share @ y) / total if self.fit_intercept else 0.0
+        target = share * (y - centre)
+        energy = float(share @ (y * y)) if self.fit_intercept else float(target @ y)
+        rounding = (2 * n + d + 32) * EPS * (2 if self.fit_intercept else 1)
+        # lowered by the rounding of the products: |½wᵀEw| <= ½·rounding·k Σ_i 2·squares_i w_i² for k-sparse w
+        Q = 2.0 * gram
+        Q[np.diag_indices(d)] += self.ridge * (1 - 4 * EPS) - 2 * rounding * min(k, d) * squares
+        b, c = 2.0 * self.design.correlations(target), float(target @ (y - centre))
+        roots = np.sqrt(np.maximum(2 * squares + self.ridge, 0.0))
+        return QuadraticForm(Q, b, c - rounding * energy, roots, energy, rounding, self.ridge if n < d else None)
 
     @property
     def smoothness(self) -> Constant:
         """2 λ_max(XᵀΩX/Σω) + ridge; with an intercept, of the centred X."""
-        largest = self._spectrum[0]
-        return Constant(2.0 * largest.value + self.ridge, largest.source)
+        return Constant(super().smoothness.value, self._spectrum[0].source)
 
     @property
     def strong_convexity(self) -> Constant:
@@ -115,7 +146,7 @@ class Huber(LinearModel):
     9.625
     """
 
-    _curvature = 2.0
+    _curvature, lower_bound = 2.0, 0.0
     _of_residual = True
 
     def __init__(
@@ -151,14 +182,16 @@ class Huber(LinearModel):
 
     def curvature(self, point: Point) -> LinearCurvature | None:
         """A quadratic that touches R from above (as in iteratively reweighted least squares): ½∇²R may vanish."""
-        if not self.design.explicit:
+        if not self.readable:
             return None
         residual = to_host(self._xp.abs(point.state - self.y)).astype(float)
         weights = np.minimum(1.0, self.delta / np.maximum(residual, 1e-300))
-        share = self.share if isinstance(self.share, float) else to_host(self.share)
-        majoriser = LinearCurvature(self, share * weights, exact=False)
-        majoriser.piece = LinearCurvature(self, share * (residual <= self.delta), exact=False)
+        majoriser = LinearCurvature(self, self.double_share * weights)
+        majoriser.piece = LinearCurvature(self, self.double_share * (residual <= self.delta))
         return majoriser
+
+    def _slope_bounds(self, reach: np.ndarray | None) -> float:
+        return 2 * self.delta
 
     def _intercept_bracket(self, z: Array) -> tuple[float, float, float]:
         residual = self.y - z
@@ -191,13 +224,8 @@ class Logistic(LinearModel):
     array([-0.5])
     """
 
-    _curvature = 0.25
-
-    def __init__(
-        self, X: Any, y: Any, ridge: float = 0.0, sample_weight: Any = None, fit_intercept: bool = False
-    ) -> None:
-        super().__init__(X, y, ridge, sample_weight, fit_intercept)
-        self._prepare()
+    _curvature, lower_bound = 0.25, 0.0
+    likelihood = True
 
     def _prepare(self) -> None:
         if self.fit_intercept:
@@ -239,6 +267,9 @@ class Logistic(LinearModel):
     def _bend(self, z: Array, y: Array) -> Array:
         return 0.25 * (1.0 - self._xp.tanh(0.5 * z) ** 2)
 
+    def _slope_bounds(self, reach: np.ndarray | None) -> float:
+        return 1.0
+
     def _intercept_bracket(self, z: Array) -> tuple[float, float, float]:
         # the mean probability lies between those of the smallest and of the largest z + b
         low = self._log_odds - float(self._xp.max(z))
@@ -272,13 +303,8 @@ class Poisson(LinearModel):
     0.6479
     """
 
-    _curvature = math.inf
-
-    def __init__(
-        self, X: Any, y: Any, ridge: float = 0.0, sample_weight: Any = None, fit_intercept: bool = False
-    ) -> None:
-        super().__init__(X, y, ridge, sample_weight, fit_intercept)
-        self._prepare()
+    lower_bound = 0.0
+    likelihood = True
 
     def _prepare(self) -> None:
         counts = to_host(self.y)
@@ -336,8 +362,3 @@ class Poisson(LinearModel):
 
     def _intercept_extent(self) -> tuple[float, float]:
         return abs(self._log_mean) + 1e-9, 1.0  # the mean of exp(z) lies between its extremes
-
-    @property
-    def smoothness(self) -> Constant:
-        """Infinite: exp bends without limit."""
-        return Constant(math.inf, "bound")

@@ -10,10 +10,11 @@ import numpy as np
 from .._core.arrays import Array, finfo_eps, to_host
 from .._core.directions import Directions
 from .._core.validation import check_indices
-from ..design.matrices import Dense, Design
-from .base import Point, Restricted, Risk
-from .class_curvature import ClassCurvature
-from .linear import LinearModel, check_labels
+from ..design import Design
+from .base import Point, Restricted, Risk, changed
+from .linear import LinearModel
+from .linear_curvature import ClassCurvature
+from .terms import check_labels
 
 _CACHED = 2**18  # numbers that fit in a cache
 
@@ -46,17 +47,8 @@ class Multinomial(LinearModel):
     """
 
     # Böhning 1992: diag(π) - ππᵀ ⪯ ½(I - 11ᵀ/c), whose largest eigenvalue is ½
-    _curvature = 0.5
-
-    def __init__(
-        self, X: Any, y: Any, ridge: float = 0.0, sample_weight: Any = None, fit_intercept: bool = False
-    ) -> None:
-        super().__init__(X, y, ridge, sample_weight, fit_intercept)
-        self.n_outputs = self.classes_.size
-        self.n_features = self.design.shape[1] * self.n_outputs
-        if not isinstance(self.share, float):
-            self._share = self.share[:, None]
-        self._prepare()
+    _curvature, lower_bound = 0.5, 0.0
+    likelihood = True
 
     def _prepare(self) -> None:
         if self.fit_intercept:
@@ -70,6 +62,8 @@ class Multinomial(LinearModel):
 
     def _check_targets(self, y: Any) -> np.ndarray:
         self.classes_, position = check_labels(y, self.n_terms)
+        self.n_outputs = self.classes_.size
+        self.n_features = self.design.shape[1] * self.n_outputs
         return np.asfortranarray(np.eye(self.classes_.size)[position])
 
     def _predict(self, design: Design, w: Array, support: Array | None = None) -> Array:
@@ -122,8 +116,7 @@ class Multinomial(LinearModel):
             some = slice(start, start + together)
             coefficients = points[some].reshape(-1, p)  # class after class, point after point
             # in memory the product in this order, so that the predictions of a point lie together without a copy
-            in_memory = type(self.design) is Dense
-            z = self.design.T.adjoint(coefficients.T) if in_memory else self.design.forward(coefficients.T)
+            z = self.design.T.adjoint(coefficients.T) if self.design.in_memory else self.design.forward(coefficients.T)
             z = np.ascontiguousarray(z.T).reshape(-1, c, n)
             values[some] -= np.tensordot(z, label, axes=2)
             top = z.max(axis=1)
@@ -177,21 +170,28 @@ class Multinomial(LinearModel):
                 break
         return self.design.asarray(b - b.mean())
 
+    def _slope_bounds(self, reach: np.ndarray | None) -> float:
+        return math.sqrt(2)
+
     def _intercept_extent(self) -> tuple[float, float]:
         # the share s_c of a class is its mean probability, at most exp(b_c - b_j + 2 max|z|) for any class j
         return 1e-9 - math.log(float(self._class_share.min())), 2.0
 
     def curvature(self, point: Point) -> ClassCurvature | None:
         """The quadratic model at a point, where columns of X can be read."""
-        return ClassCurvature(self, point.state) if self.design.explicit else None
+        if not self.readable:
+            return None
+        return ClassCurvature(self, to_host(self._softmax(point.state)).astype(float))
+
+    def _over_outputs(self, gram: np.ndarray) -> np.ndarray:
+        return np.kron(np.eye(self.n_outputs) - 1.0 / self.n_outputs, gram)
 
     def restrict(self, support: Any) -> Risk:
         """The same model on the features that some class uses; coefficients not in the support stay zero."""
         support = check_indices(support, self.n_features, "support")
         p, c = self.design.shape[1], self.classes_.size
         features = np.unique(support % p)
-        part = self._on_columns(features)
-        part.n_features = c * features.size
+        part = changed(self, design=self.design.columns(features), n_features=c * features.size)
         if support.size == part.n_features:
             return part
         return Restricted(part, (support // p) * features.size + np.searchsorted(features, support % p))

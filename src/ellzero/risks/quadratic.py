@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from functools import cached_property
 from typing import Any
@@ -11,10 +10,9 @@ import numpy as np
 
 from .._core.arrays import Array, finfo_eps, index_like, norm, to_host
 from .._core.validation import check_indices, check_vector
-from ..design.matrices import Dense, Sparse, in_double, row_blocks, take
-from ..design.reading import as_design
-from .accuracy import QuadraticMeasure
-from .base import Constant, Point, Risk
+from ..design import as_design, take
+from .accuracy import EPS, LARGEST, QuadraticForm, QuadraticMeasure
+from .base import Constant, Point, Risk, changed
 from .curvature import MatrixCurvature
 from .spectrum import LARGEST_GRAM
 
@@ -40,13 +38,18 @@ class Quadratic(Risk):
 
     def __init__(self, Q: Any, b: Any) -> None:
         design = as_design(Q, "Q")
-        if not isinstance(design, (Dense, Sparse)):
+        if not design.explicit:
             raise TypeError("Q must be a matrix whose entries can be read; for an operator use Smooth")
-        self.design: Dense | Sparse = design
-        p, columns = self.design.shape
+        p, columns = design.shape
         if p != columns:
-            raise ValueError(f"Q must be square, got shape {self.design.shape}")
-        self.design = _symmetric(self.design)
+            raise ValueError(f"Q must be square, got shape {design.shape}")
+        gap, size = design.asymmetry()
+        if gap > 100 * finfo_eps(design.reference) * size:
+            raise ValueError(
+                f"Q must be symmetric, but Q and its transpose differ by up to {gap:.3g}; use (Q + Q.T) / 2, "
+                "which gives the same function"
+            )
+        self.design = design.symmetrised() if gap else design  # the same function
         self.n_features = p
         self.b = self.design.asarray(check_vector(b, "b", p))
 
@@ -68,7 +71,7 @@ class Quadratic(Risk):
             margin = 4 * finfo_eps(self.design.reference) * self.n_features * max(abs(low), abs(high))
             low = 0.0 if abs(low) <= margin else low - margin  # singular matrices are so up to rounding
             return Constant(high + margin, "exact"), Constant(low, "exact")
-        diagonal, row_sums = _diagonal_and_row_sums(self.design)
+        diagonal, row_sums = self.design.diagonal(), self.design.absolute_row_sums()
         low, high = float(np.min(diagonal + np.abs(diagonal) - row_sums)), float(np.max(row_sums))
         return Constant(high, "bound"), Constant(low, "bound")
 
@@ -79,6 +82,25 @@ class Quadratic(Risk):
     def curvature(self, point: Point) -> MatrixCurvature:
         """R itself."""
         return MatrixCurvature(self.design)
+
+    def hessian_bound(self) -> tuple[np.ndarray, float, bool]:
+        """Q."""
+        return 0.5 * (self._matrix + self._matrix.T), 0.0, True
+
+    def squares(self) -> np.ndarray:
+        """|Q_jj|."""
+        return np.asarray(np.abs(self.design.diagonal()))
+
+    def quadratic_form(self, k: int) -> QuadraticForm | None:
+        """R, if it is not too large."""
+        if self.n_features > LARGEST:
+            return None
+        Q, b = self._matrix, to_host(self.b).astype(np.float64)
+        diagonal = np.diag(Q)
+        # Q and b are exactly what was given; the sizes of the entries, if not too small, bound what products lose
+        squares = np.maximum(diagonal, 1e-16 * float(np.max(diagonal, initial=0.0)) or 1.0)
+        energy = float(np.max(0.5 * b * b / squares, initial=0.0))
+        return QuadraticForm(Q, b, 0.0, np.sqrt(squares), energy, (self.n_features + 16) * EPS)
 
     @cached_property
     def convex(self) -> bool:  # type: ignore[override]
@@ -125,18 +147,12 @@ class Quadratic(Risk):
         Q, b = to_host(block.dense()).astype(np.float64), to_host(self.b).astype(np.float64)[support]
         return QuadraticMeasure(Q, b, w[support])
 
-    measured.__doc__ = Risk.measured.__doc__
-
     def restrict(self, support: Any) -> Quadratic:
         """The quadratic of the support's rows and columns."""
         index = check_indices(support, self.n_features, "support")
-        part = copy.copy(self)
-        for cached in ("_spectrum", "convex", "lower_bound"):
-            part.__dict__.pop(cached, None)
-        part.design = self.design.columns(index).rows(index)
-        part.b = take(self.b, index)
-        part.n_features = index.size
-        return part
+        return changed(
+            self, design=self.design.columns(index).rows(index), b=take(self.b, index), n_features=index.size
+        )
 
     @property
     def zero(self) -> Array:
@@ -145,35 +161,3 @@ class Quadratic(Risk):
 
 
 _LARGEST_CHOLESKY = 10_000
-
-
-def _symmetric(Q: Dense | Sparse) -> Dense | Sparse:
-    """Q, or (Q + Qᵀ)/2, the same function, where the two differ by rounding."""
-    if isinstance(Q, Sparse):
-        gap, size = abs(Q.X - Q.X.T).max(), abs(Q.X).max()
-    else:
-        gap = size = 0.0
-        for rows in row_blocks(Q.shape):
-            block, mirrored = to_host(in_double(Q.X[rows, :])), to_host(in_double(Q.X.T[rows, :]))
-            gap, size = max(gap, np.abs(block - mirrored).max()), max(size, np.abs(block).max())
-    if gap > 100 * finfo_eps(Q.reference) * size:
-        raise ValueError(
-            f"Q must be symmetric, but Q and its transpose differ by up to {gap:.3g}; use (Q + Q.T) / 2, "
-            "which gives the same function"
-        )
-    if gap == 0:
-        return Q
-    halves = 0.5 * Q.X + 0.5 * Q.X.T
-    return Sparse(halves.asformat(Q.X.format)) if isinstance(Q, Sparse) else Dense(halves)
-
-
-def _diagonal_and_row_sums(Q: Dense | Sparse) -> tuple[np.ndarray, np.ndarray]:
-    """The diagonal, and the sums of absolute values in each row."""
-    if isinstance(Q, Sparse):
-        return Q.X.diagonal(), abs(Q.X).sum(axis=1)
-    diagonal, sums = np.empty(Q.shape[0]), np.empty(Q.shape[0])
-    for rows in row_blocks(Q.shape):
-        block = to_host(in_double(Q.X[rows, :]))
-        diagonal[rows] = block.diagonal(rows.start)
-        sums[rows] = np.abs(block).sum(axis=1)
-    return diagonal, sums

@@ -4,18 +4,50 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
 from .._core.arrays import Array, norm, to_host
-from ..design.matrices import Design
+from ..design import Design
 from .base import Constant
 
 #: up to this size of the smaller Gram matrix its eigenvalues are computed, about a second at the limit
 LARGEST_GRAM = 2000
 
+#: what is left of the squares of a constant column, relative, once its mean is taken off
+ROUNDING = 1e-14
+
 _LANCZOS_STEPS = 60
 _FAILURE_PROBABILITY = 1e-10
+
+
+class Gram(NamedTuple):
+    """XᵀΩX, less Xᵀω(Xᵀω)ᵀ/Σω where an intercept takes the means away; what it was made of.
+
+    Attributes
+    ----------
+    matrix : array of shape (p, p)
+    squares : array of shape (p,)
+        The diagonal of XᵀΩX itself, by which rounding errors are judged.
+    sums : array of shape (p,)
+        Xᵀω.
+    total : float
+        Σω.
+    """
+
+    matrix: np.ndarray
+    squares: np.ndarray
+    sums: np.ndarray
+    total: float
+
+
+def gram(design: Design, weights: np.ndarray | float, centred: bool) -> Gram:
+    """The Gram matrix of the columns of X, on the host and in double precision; weights may be one number."""
+    matrix, sums = design.moments(weights)
+    total = weights * design.shape[0] if isinstance(weights, float) else float(weights.sum())
+    squares = matrix.diagonal().copy()
+    return Gram(matrix - np.outer(sums, sums) / max(total, 1e-300) if centred else matrix, squares, sums, total)
 
 
 def extreme_eigenvalues(design: Design, share: Array | float, centred: bool) -> tuple[Constant, Constant]:
@@ -28,10 +60,10 @@ def extreme_eigenvalues(design: Design, share: Array | float, centred: bool) -> 
     weights = np.broadcast_to(np.asarray(to_host(share) if np.ndim(share) else share, dtype=np.float64), n)
     if not design.explicit or min(n, p) > LARGEST_GRAM:
         return _largest_by_lanczos(design, weights, centred), Constant(0.0, "bound")
-    gram, trace = _smaller_gram(design, weights, centred)
+    smaller, trace = _smaller_gram(design, weights, centred)
     if not math.isfinite(trace):  # the squares of X overflow: nothing is known
         return Constant(math.inf, "bound"), Constant(0.0, "bound")
-    eigenvalues = np.linalg.eigvalsh(gram)
+    eigenvalues = np.linalg.eigvalsh(smaller)
     # The sums of products, the centring and the eigenvalue routine each err by a multiple of eps·trace.
     margin = float(np.finfo(np.float64).eps) * (n + p + 10) * (2 if centred else 1) * trace
     singular = p > n - centred  # more columns than the rank allows: the smallest eigenvalue is 0
@@ -43,16 +75,15 @@ def _smaller_gram(design: Design, weights: np.ndarray, centred: bool) -> tuple[n
     """Whichever is smaller of AᵀA and AAᵀ with A = Ω^½X (centred), and the trace before centring."""
     n, p = design.shape
     if p <= n:
-        gram, mean = design.moments(weights)
-        trace = float(np.trace(gram))
-        return (gram - np.outer(mean, mean) if centred else gram), trace
-    gram, _ = design.T.moments(np.ones(p))
-    trace = float(weights @ np.diag(gram))
+        columns = gram(design, weights, centred)
+        return columns.matrix, float(columns.squares.sum())
+    rows, _ = design.T.moments(np.ones(p))
+    trace = float(weights @ np.diag(rows))
     if centred:  # (I - 1ωᵀ) XXᵀ (I - ω1ᵀ)
-        row_mean = gram @ weights
-        gram = gram - row_mean[:, None] - row_mean[None, :] + weights @ row_mean
+        row_mean = rows @ weights
+        rows = rows - row_mean[:, None] - row_mean[None, :] + weights @ row_mean
     root = np.sqrt(weights)
-    return root[:, None] * gram * root[None, :], trace
+    return root[:, None] * rows * root[None, :], trace
 
 
 def _largest_by_lanczos(design: Design, weights: np.ndarray, centred: bool) -> Constant:

@@ -170,6 +170,7 @@ class SwapSearch:
             if not model.exact:
                 self.n_products += model.spent - spent
                 model = risk.curvature(best)
+                assert model is not None  # as before
                 spent = model.spent
         self.n_products += model.spent - spent
         return best

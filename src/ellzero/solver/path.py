@@ -12,12 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from .._core.arrays import Array, finfo_eps, index_like, to_host
+from .._core.arrays import to_host
 from .._core.interruption import inside_a_larger_call, whole_call
 from .._core.validation import check_count, check_indices, check_positive
-from ..risks import LeastSquares, Logistic, Multinomial, Poisson
 from ..risks.base import Risk
-from ..risks.linear import LinearModel
 from ..sets import ConstraintSet, EmptySlice
 from ..sparsity import Coordinates, Sparsity, as_sparsity
 from .projections import restricted_projection
@@ -59,7 +57,7 @@ class SparsePath:
         self.success = done and all(res.success for res in results)
         self.validation: np.ndarray | None = None
         if held_out is not None:
-            self.validation, self.validation_se = np.array([_loss(risk, held_out, res.x) for res in results]).T
+            self.validation, self.validation_se = np.array([held_out.held_out_loss(res.x, risk) for res in results]).T
 
     def __len__(self) -> int:
         return len(self.results)
@@ -85,19 +83,13 @@ class SparsePath:
         degrees of freedom where Γ or the ridge is active. Least squares with df >= n fits anything: infinity.
         """
         risk, d, df = self.risk, self.risk.n_features, self.nonzeros
-        if not isinstance(risk, (LeastSquares, Logistic, Multinomial, Poisson)):
+        misfit = [risk.deviance(res.x) for res in self.results]
+        if None in misfit:
             raise ValueError(
                 f"{rule!r} needs a likelihood, and {type(risk).__name__} has none; hold some data out instead: "
                 "minimize_path(..., validation=the same risk on other rows), then select('validation')"
             )
-        n = risk.n_terms if isinstance(risk.share, float) else int(np.count_nonzero(to_host(risk.share)))
-        misfit = 2 * n * np.array([_loss(risk, risk, res.x)[0] for res in self.results])
-        if isinstance(risk, LeastSquares):
-            # what is left of a perfect fit is rounding, which must not choose k
-            floor = (100 * finfo_eps(risk.zero)) ** 2 * _loss(risk, risk, risk.zero)[0]
-            misfit = n * np.log(np.maximum(misfit / (2 * n), max(floor, 1e-300)))
-            misfit[df + risk.fit_intercept >= n] = math.inf
-        log_n = math.log(n)
+        log_n = math.log(risk.n_observations)
         log_choose = [math.lgamma(d + 1) - math.lgamma(m + 1) - math.lgamma(d - m + 1) for m in df.tolist()]
         penalties = {
             "aic": 2 * df,
@@ -107,7 +99,7 @@ class SparsePath:
         }
         if rule not in penalties:
             raise ValueError(f"rule must be one of {', '.join(penalties)} here, got {rule!r}")
-        return np.asarray(misfit + penalties[rule])
+        return np.asarray(np.array(misfit, dtype=float) + penalties[rule])
 
     def select(self, rule: str) -> Result:
         """The result for the best k.
@@ -227,22 +219,6 @@ def _best(res: Result, rivals: list[Result]) -> Result:
     if res.fun <= rival.fun:
         return res
     return rival if rival.k == res.k else replace(rival, sparsity=res.sparsity, stationarity=math.nan)
-
-
-def _loss(risk: Risk, other: Risk, x: Array) -> tuple[float, float]:
-    """Mean loss of x, with the intercept fitted by one risk, on the rows of another, and its standard error."""
-    if not (isinstance(risk, LinearModel) and isinstance(other, LinearModel)):
-        return other.value(x), math.nan
-    support, w = np.flatnonzero(to_host(x)), other.as_vector(x)
-    z = other._predict(other.design, w, index_like(support, w))
-    if risk.fit_intercept:
-        b = risk._best_intercept(risk._predict(risk.design, x, index_like(support, x)))
-        z = z + other.design.asarray(b if isinstance(b, float) else to_host(b))
-    with np.errstate(over="ignore", invalid="ignore"):
-        losses = to_host(other._loss(z)).astype(float)
-        share = other.share if isinstance(other.share, float) else to_host(other.share)
-        mean = float(np.sum(share * losses))
-        return mean, float(np.linalg.norm(share * (losses - mean)))
 
 
 def _levels(ks: Any, risk: Risk, kept: np.ndarray) -> list[Sparsity]:

@@ -10,8 +10,6 @@ import numpy as np
 from .._core.arrays import Array, like, to_host
 from .._core.validation import check_indices
 from ..risks.base import Risk
-from ..risks.intercept import ExplicitIntercept
-from ..risks.linear import LinearModel
 from ..sets import ConstraintSet, GroupWise
 from ..sets.base import default_tolerance
 from ..sparsity import Sparsity, as_sparsity
@@ -34,9 +32,9 @@ class Problem:
 
     def with_explicit_intercept(self) -> Problem:
         """The same problem with the intercept, if there is one, as last coordinates: free, always kept, not counted."""
-        if not (isinstance(self.risk, LinearModel) and self.risk.fit_intercept):
+        lifted = self.risk.with_explicit_intercept()
+        if lifted is self.risk:
             return self
-        lifted = ExplicitIntercept(self.risk)
         d, b = self.risk.n_features, np.arange(self.risk.n_features, lifted.n_features)
         gamma = GroupWise({0: self.gamma}, {0: range(d)})
         return Problem(lifted, self.sparsity.with_free(b.size), gamma, np.concatenate([self.kept, b]))

@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from .._core.arrays import Array, index_like, like, norm, scatter, to_host
 from .._core.linear_systems import refined, solve
 from ..risks.base import Point, Risk
-from ..risks.curvature import LinearCurvature
-from ..risks.linear import LinearModel
+from ..risks.curvature import Curvature
 from ..sets import ConstraintSet
 
 
@@ -82,7 +80,7 @@ def refit(
     part = risk.restrict(support)
     here = _best(Piece(part, gamma, support, units), None if start is None else to_host(start)[support], deadline)
     point = risk.at(scatter(here.w, index_like(support, here.w), risk.n_features), index_like(support, here.w))
-    if type(part) is type(risk) and part.n_outputs == 1 and isinstance(part, LinearModel):
+    if risk.keeps_state and type(part) is type(risk):
         point._state = here.state  # the same predictions, without another look at the data
     return point
 
@@ -111,9 +109,10 @@ def _newton(piece: Piece, here: Point, deadline: float) -> Point:
     bold, caution, part = 1.0, 0.1, piece.risk
     for _ in range(300):  # a few, where all goes well
         model, values = part.curvature(here), to_host(here.w).astype(float)
+        assert model is not None  # or `refit` had gone another way
         every = np.arange(values.size)
         G = model.block(every) / bold
-        if (local := getattr(model, "piece", None)) is not None:
+        if (local := model.piece) is not None:
             # a majoriser crawls where a loss has kinks; its Hessian alone may be singular, and far from R
             G = caution * G + (1 - caution) * local.block(every)
         # where one step is enough it starts from the origin: the same answer to the last digit, whatever the start
@@ -125,9 +124,9 @@ def _newton(piece: Piece, here: Point, deadline: float) -> Point:
         if model.exact:
             if accurate:
                 return part.at(like(target, here.w))
-            if not isinstance(model, LinearCurvature):  # G as it was given; that of data is rounded itself
-                target = refined(G, b, target)
-            return _polished(model, part.at(like(target, here.w)))
+            if model.corrects:
+                return _polished(model, part.at(like(target, here.w)))
+            return part.at(like(refined(G, b, target), here.w))
         there = _along(part, here, target - values)
         if there is here:
             if local is not None and caution < 1.0:
@@ -175,10 +174,10 @@ def _along(part: Risk, here: Point, move: np.ndarray) -> Point:
     return here
 
 
-def _polished(model: Any, point: Point) -> Point:
+def _polished(model: Curvature, point: Point) -> Point:
     """The same minimiser of a quadratic, from the columns themselves where G, their products, is too coarse."""
     for _ in range(3):
-        move = model.correction(point) if isinstance(model, LinearCurvature) else None
+        move = model.correction(to_host(point.w), point.state)
         if move is None:
             break
         there = point.risk.at(like(to_host(point.w) + move, point.w))

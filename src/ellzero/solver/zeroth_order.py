@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
-from .._core.arrays import Array, like, to_host
-from .._core.directions import Directions, blocks
+from .._core.arrays import Array, like
+from .._core.directions import Directions
 from .._core.stopping import Status, Stop
 from .._core.validation import check_count, check_positive
 from ..risks.base import Point, Risk
+from ..risks.differences import Differences
 from ..risks.evaluation import BudgetSpent
 from ..theory.parameters import Oracle as Kind
 from .result import Counts
@@ -65,7 +65,7 @@ class ZerothOrder:
             else as_schedule(self.n_directions, "n_directions")
         )
         return DirectionalGradients(
-            risk, counts, entropy, schedule, s2, check_positive(self.mu, "mu"), bool(self.central)
+            risk, entropy, schedule, s2, check_positive(self.mu, "mu"), bool(self.central), counts
         )
 
 
@@ -95,20 +95,10 @@ class GrowWhenStuck:
 
 
 @dataclass
-class DirectionalGradients:
-    """A `ZerothOrder` oracle bound to one run; also the ask/tell form, for values that are computed elsewhere.
+class DirectionalGradients(Differences):
+    """A `ZerothOrder` oracle bound to one run; also the ask/tell form, for values that are computed elsewhere."""
 
-    ``queries(w, t)`` gives the points at which the function is wanted, ``estimate(values)`` the gradient.
-    """
-
-    risk: Risk
     counts: Counts
-    entropy: Sequence[int]
-    schedule: Any
-    s2: int
-    mu: float
-    central: bool
-    asked: tuple[int, int] | None = None
     _unasked: int = 0  # calls that are paid for and not made yet
 
     def __call__(self, point: Point, t: int) -> Array:
@@ -130,15 +120,6 @@ class DirectionalGradients:
             raise self.risk.failure(f"none of the {q} evaluations of iteration {t} gave a value")
         return like(gradient, point.w)
 
-    def _combined(self, parts: Iterable[tuple[Directions, np.ndarray]]) -> np.ndarray | None:
-        """(d/q) Σ_i slope_i u_i over the finite slopes (a failed evaluation that was dropped is NaN); None without."""
-        total, used = np.zeros(self.risk.n_features), 0
-        for directions, slopes in parts:
-            worth = np.isfinite(slopes)
-            used += int(worth.sum())
-            total += directions.combine(np.where(worth, slopes, 0.0))
-        return total * (self.risk.n_features / used) if used else None
-
     @property
     def _price(self) -> int:
         """Calls for one direction."""
@@ -151,9 +132,6 @@ class DirectionalGradients:
             raise BudgetSpent
         return affordable
 
-    def _blocks(self, t: int, q: int) -> Any:
-        return blocks(self.entropy, t, q, self.risk.n_features, self.s2)
-
     def _slopes(self, point: Point, directions: Directions, base: float) -> Any:
         """The difference quotients along the directions."""
         ahead = self._values_along(point, directions, self.mu)
@@ -164,36 +142,6 @@ class DirectionalGradients:
     def _values_along(self, point: Point, directions: Directions, mu: float) -> np.ndarray:
         self._unasked -= len(directions) * self.risk.calls_per_value
         return self.risk.values_along(point, directions, mu)
-
-    def queries(self, w: Any, t: int) -> np.ndarray:
-        """The points of iteration t as rows: w itself, then w + μu_i (central: all w + μu_i, then all w - μu_i)."""
-        w = to_host(self.risk.as_vector(w)).astype(float)
-        q = self.schedule(t)
-        self.asked = t, q
-        ahead = [d.points(w, self.mu) for d in self._blocks(t, q)]
-        behind = [d.points(w, -self.mu) for d in self._blocks(t, q)] if self.central else []
-        return np.vstack([*([] if self.central else [w[None, :]]), *ahead, *behind])
-
-    def estimate(self, values: Any) -> np.ndarray:
-        """The gradient estimate from the values at the points last asked for, in their order; NaN for a failure."""
-        if self.asked is None:
-            raise ValueError("estimate(values) follows queries(w, t): no points were asked for yet")
-        t, q = self.asked
-        values = np.asarray(values, dtype=float)
-        expected = 2 * q if self.central else q + 1
-        if values.shape != (expected,):
-            raise ValueError(f"values must have shape ({expected},), one for each query, got {values.shape}")
-        if self.central:
-            slopes = (values[:q] - values[q:]) / (2 * self.mu)
-        else:
-            if not math.isfinite(values[0]):
-                raise ValueError(f"the first value, R(w), must be finite, got {values[0]}; evaluate it again")
-            slopes = (values[1:] - values[0]) / self.mu
-        rest = iter(slopes)
-        gradient = self._combined((u, np.fromiter(rest, float, len(u))) for u in self._blocks(t, q))
-        if gradient is None:
-            raise ValueError("values must hold at least one finite difference, got none")
-        return gradient
 
     def state(self) -> dict[str, Any]:
         """What a resumed run needs."""

@@ -9,7 +9,6 @@ import numpy as np
 
 from .._core.arrays import to_host
 from ..risks.base import Constant
-from ..risks.linear import LinearModel
 from ._question import Question
 from .extents import variance_bound
 from .forms import Form, sparsity_needed
@@ -88,7 +87,7 @@ def _strongly_convex(asked: Question, L: Constant, nu: Constant) -> Premise:
     text = f"ν = {nu.value:.6g} at s = {s}, {_source(nu, asked.given_nu)}"
     if nu.value > 0 and nu.source != "estimate":
         return Premise("R strongly convex", True, text)
-    remedy = "ridge > 0, which gives ν >= ridge; " if isinstance(asked.risk, LinearModel) else ""
+    remedy = "ridge > 0, which gives ν >= ridge; " if asked.risk.takes_ridge else ""
     remedy += "a smaller k, or nu= by hand"
     if nu.source == "bound" and (estimate := asked.curvature.at(s).estimate) is not None:
         text += f"; at most {estimate.strong_convexity.value:.4g}, found on a support"
@@ -120,7 +119,7 @@ def _enough(asked: Question, form: Form, p: Prescription | None, k_required: int
     kappa = p.kappa * math.sqrt(k / (p.k_ratio * k_bar))  # the ratio grows with κ², unless 1/ρ² rules it
     if kappa > 1 and (form != "sharp" or k * asked.rho**2 >= k_bar):
         ridge = (p.L - kappa * p.nu) / (kappa - 1)
-        more = f", which {ridge:.3g} more ridge would give" if isinstance(asked.risk, LinearModel) else ""
+        more = f", which {ridge:.3g} more ridge would give" if asked.risk.takes_ridge else ""
         remedies.append(f"κ <= {kappa:.4g}{more}")
     return Premise(name, False, text, "; or ".join(remedies))
 

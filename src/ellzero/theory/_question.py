@@ -9,7 +9,7 @@ from typing import Any
 
 from .._core.arrays import norm
 from .._core.validation import check_nonnegative, check_number, check_positive
-from ..risks import BlackBox, Risk
+from ..risks import Risk
 from ..risks.base import Constant, Point
 from ..sets import ConstraintSet, Everywhere
 from ..solver.problem import for_every_output
@@ -157,7 +157,7 @@ class Question:
 
     def _gradient_norm_at(self, point: Point, L: float) -> float | None:
         """||∇R||, or sqrt(2L(R - m)) where only values are to be had and L holds for all coordinates."""
-        if not isinstance(self.risk, BlackBox):
+        if self.risk.has_gradient:
             return norm(point.gradient)
         if self.levels(self.k)[0] < self.d or self.risk.lower_bound == -math.inf:
             return None

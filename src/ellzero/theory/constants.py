@@ -16,11 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from .._core.arrays import to_host
 from .._core.validation import check_count
-from ..risks import LeastSquares, Multinomial, Quadratic, Risk
-from ..risks.base import Constant, no_longer_exact
-from ..risks.linear import LinearModel
+from ..risks import Constant, Risk
+from ..risks.base import no_longer_exact
 from ._blocks import LARGEST_DECOMPOSED, Blocks, Decomposition
 
 #: a Hessian with more rows is not formed, and the constants are those of all coordinates
@@ -180,7 +178,7 @@ class Curvature:
     @cached_property
     def _hessian(self) -> tuple[Blocks, bool] | None:
         """H, and whether it is the Hessian or only above it."""
-        formed = _hessian(self.risk)
+        formed = self.risk.hessian_bound() if self.risk.n_features <= LARGEST_HESSIAN else None
         return formed and (Blocks(formed[0], noise=formed[1]), formed[2])
 
     @cached_property
@@ -228,8 +226,8 @@ class Curvature:
         if self.risk.convex:
             source = no_longer_exact(L_s if whole.source == "bound" else whole)
             whole = _tighter(Constant(math.sqrt(L.value * L_s.value), source), whole, min)
-        elif not isinstance(self.risk, Quadratic):  # L bounds the Hessian from above alone
-            whole = Constant(math.inf, "bound")
+        else:  # L bounds the Hessian from above alone
+            whole = Constant(max(L.value, -self.risk.strong_convexity.value), whole.source)
         if squared is None:
             return whole
         return _tighter(Constant(scale * math.sqrt(max(0.0, squared.bound(s))), "bound"), whole, min)
@@ -251,25 +249,3 @@ def _tighter(bound: Constant, whole: Constant, choose: Any) -> Constant:
     if whole.source == "estimate":
         return bound
     return Constant(choose(bound.value, whole.value), "bound")
-
-
-def _hessian(risk: Risk) -> tuple[np.ndarray, float, bool] | None:
-    """H, by how much rounding may have moved its eigenvalues, and whether it is ∇²R or only above it."""
-    eps = float(np.finfo(float).eps)
-    if risk.n_features > LARGEST_HESSIAN:
-        return None
-    if isinstance(risk, Quadratic):
-        Q = risk._matrix
-        return 0.5 * (Q + Q.T), 0.0, True
-    if not isinstance(risk, LinearModel) or not risk.design.explicit or not math.isfinite(risk._curvature):
-        return None
-    n, p = risk.design.shape
-    share = np.asarray(to_host(risk.share) if np.ndim(risk.share) else risk.share, dtype=np.float64)
-    gram, mean = risk.design.moments(np.broadcast_to(share, n))
-    noise = 2 * eps * (n + p + 10) * risk._curvature * float(np.trace(gram))
-    H: np.ndarray = risk._curvature * (gram - np.outer(mean, mean) if risk.fit_intercept else gram)
-    if isinstance(risk, Multinomial):
-        c = risk.n_outputs  # ∇² ⪯ ½(I - 11ᵀ/c) ⊗ XᵀX/n (Böhning 1992); the ½ is the curvature
-        H = np.kron(np.eye(c) - 1.0 / c, H)
-    H[np.diag_indices_from(H)] += risk.ridge
-    return H, noise, isinstance(risk, LeastSquares)

@@ -8,14 +8,9 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
-from .._core.arrays import to_host
-from .._core.validation import check_count, check_nonnegative
-from ..design.matrices import row_blocks
-from ..risks import Huber, LeastSquares, Logistic, Multinomial, Risk
+from .._core.validation import check_count
+from ..risks import Risk
 from ..risks.base import Constant
-from ..risks.linear import LinearModel
 from ..sets import ConstraintSet
 
 
@@ -59,29 +54,7 @@ def variance_bound(risk: Risk, radius: float | None = None) -> Constant | None:
     >>> round(B.value, 6), B.source
     (13.0, 'bound')
     """
-    if not isinstance(risk, (LeastSquares, Huber, Logistic, Multinomial)) or not risk.design.explicit:
+    bounds = risk.gradient_bounds(radius)
+    if bounds is None:
         return None
-    if isinstance(risk, LeastSquares) and radius is None:
-        return None
-    n = risk.n_terms
-    share = np.broadcast_to(np.asarray(to_host(risk.share) if np.ndim(risk.share) else risk.share, np.float64), n)
-    size = _row_norms(risk)
-    if isinstance(risk, LeastSquares):
-        y, reach = to_host(risk.y).astype(np.float64), size
-        if risk.fit_intercept:
-            y = y - share @ y
-            reach = size + float(np.linalg.norm(to_host(risk.design.adjoint(risk.design.asarray(share)))))
-        slope = 2 * (np.abs(y) + check_nonnegative(radius, "radius") * reach)
-    else:
-        largest = {Logistic: 1.0, Multinomial: math.sqrt(2)}
-        slope = np.full(n, 2 * risk.delta if isinstance(risk, Huber) else largest[type(risk)])
-    terms: np.ndarray = (n * share * slope * size) ** 2
-    return Constant(float(terms.mean()) * (1 + 1e-12 * n**0.5), "bound")
-
-
-def _row_norms(risk: LinearModel) -> np.ndarray:
-    norms = np.empty(risk.n_terms)
-    for rows in row_blocks(risk.design.shape):
-        block = to_host(risk.design.rows(np.arange(rows.start, rows.stop)).dense())
-        norms[rows] = np.linalg.norm(block.astype(np.float64), axis=1)
-    return norms
+    return Constant(float((bounds**2).mean()) * (1 + 1e-12 * risk.n_terms**0.5), "bound")

@@ -1,0 +1,182 @@
+"""What every kind of data matrix answers, so that a risk is written once."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from .._core.arrays import Array, index_like, like, namespace, to_host
+
+#: a product that looks at fewer numbers is over before an index array is looked at
+SMALL = 50_000
+_BLOCK = 2**20  # entries converted at a time where a matrix must not be copied as a whole
+
+
+class Design(ABC):
+    """A matrix X of shape (n, p), known by its products.
+
+    A kind of its own writes the abstract methods, those after `square_sums` where entries can be read, and stands in
+    the list of `reading`.
+
+    Attributes
+    ----------
+    shape : (n, p)
+    reference : array
+        Shows the library, dtype and device of the vectors that X is multiplied with.
+    explicit : bool
+        Whether entries can be read, so that `moments` is affordable.
+    in_memory : bool
+        Whether X is an array whose products are taken as they are.
+    """
+
+    shape: tuple[int, int]
+    reference: Array
+    explicit = True
+    in_memory = False
+
+    @classmethod
+    @abstractmethod
+    def recognises(cls, X: Any) -> bool:
+        """Whether X is of this kind."""
+
+    @classmethod
+    @abstractmethod
+    def read(cls, X: Any, name: str) -> Design:
+        """X, which is of this kind and two-dimensional; its entries are checked, and not copied without need."""
+
+    @abstractmethod
+    def forward(self, w: Array, support: Array | None = None) -> Array:
+        """X @ w for w of shape (p,) or (p, c); w is zero outside the support, where one is given."""
+
+    @abstractmethod
+    def adjoint(self, r: Array) -> Array:
+        """X.T @ r for r of shape (n,) or (n, c)."""
+
+    @abstractmethod
+    def columns(self, index: Array) -> Design:
+        """X[:, index]."""
+
+    @abstractmethod
+    def rows(self, index: np.ndarray) -> Design:
+        """X[index]; rows may repeat, and no other row is read."""
+
+    @abstractmethod
+    def dense(self) -> Array:
+        """X as an array: for narrow pieces such as columns(S), since everything is copied."""
+
+    @property
+    @abstractmethod
+    def T(self) -> Design:
+        """The transpose."""
+
+    @abstractmethod
+    def moments(self, weights: np.ndarray | float) -> tuple[np.ndarray, np.ndarray]:
+        """XᵀΩX and Xᵀω with Ω = diag(ω), on the host and in double precision whatever X is; ω may be one number."""
+
+    def square_sums(self, weights: np.ndarray) -> np.ndarray:
+        """Σ_i ω_i X_ij² for every column j, on the host and in double precision."""
+        raise NotImplementedError
+
+    @cached_property
+    def squares(self) -> np.ndarray:
+        """Σ_i X_ij² for every column j: one look at the data, kept."""
+        return self.square_sums(np.ones(self.shape[0]))
+
+    def correlations(self, r: np.ndarray) -> np.ndarray:
+        """Xᵀr on the host and in double precision, whatever X is."""
+        return sum((in_rows.T @ r[rows] for rows, in_rows in self._in_double()), np.zeros(self.shape[1]))
+
+    def row_norms(self) -> np.ndarray:
+        """||x_i|| for every row i."""
+        return np.concatenate([np.linalg.norm(block, axis=1) for _, block in self._in_double()])
+
+    def _in_double(self) -> Iterator[tuple[slice, np.ndarray]]:
+        """Rows and their numbers, on the host and in double precision, no more at a time than a block."""
+        for rows in row_blocks(self.shape):
+            yield rows, to_host(in_double(self.rows(np.arange(rows.start, rows.stop)).dense()))
+
+    def on_host(self) -> Design:
+        """The same matrix with its entries in `X`, on the host, in double precision and by columns."""
+        raise NotImplementedError
+
+    def scaled(self, scales: np.ndarray) -> Design | None:
+        """X diag(scales), as a copy; None of what must not be copied."""
+        return None
+
+    def affords(self, n_columns: int) -> bool:
+        """Whether a product with so many vectors at once takes little longer than one with a single vector."""
+        return True
+
+    # Of a square X.
+
+    def diagonal(self) -> np.ndarray:
+        """X_jj."""
+        raise NotImplementedError
+
+    def absolute_row_sums(self) -> np.ndarray:
+        """Σ_j |X_ij|."""
+        return np.concatenate([np.abs(block).sum(axis=1) for _, block in self._in_double()])
+
+    def asymmetry(self) -> tuple[float, float]:
+        """The largest entry of |X - Xᵀ| and of |X|."""
+        raise NotImplementedError
+
+    def symmetrised(self) -> Design:
+        """(X + Xᵀ)/2."""
+        raise NotImplementedError
+
+    def forget(self) -> None:  # noqa: B027 - most have gathered nothing
+        """Let go of what a run has gathered."""
+
+    def asarray(self, values: Any) -> Array:
+        """Values in the library, dtype and device of X."""
+        return like(values, self.reference)
+
+    def zeros(self, size: int) -> Array:
+        """A vector of zeros in the library, dtype and device of X."""
+        if isinstance(self.reference, np.ndarray):
+            return np.zeros(size, dtype=self.reference.dtype)
+        return self.asarray(namespace(self.reference).zeros(size))
+
+
+def take(a: Array, index: Array, axis: int = 0) -> Array:
+    """The entries of a at the index along an axis, in any library."""
+    if isinstance(a, np.ndarray):
+        return a[index] if axis == 0 else a[:, index]
+    return namespace(a).take(a, index_like(index, a), axis=axis)
+
+
+def row_blocks(shape: tuple[int, ...]) -> Iterator[slice]:
+    """Slices of rows that hold about a million entries each."""
+    step = max(1, _BLOCK // shape[1])
+    return (slice(start, min(start + step, shape[0])) for start in range(0, shape[0], step))
+
+
+def in_double(block: Array) -> Array:
+    """The same numbers in double precision; not copied if they are so already."""
+    if isinstance(block, np.ndarray):
+        return block.astype(np.float64, copy=False)
+    xp = namespace(block)
+    return xp.astype(block, xp.float64)
+
+
+def is_native_float(dtype: np.dtype) -> bool:
+    """Whether products take numbers of this kind as they are."""
+    return dtype in (np.float32, np.float64) and dtype.isnative
+
+
+def check_kind(dtype: np.dtype, name: str) -> None:
+    """Refuse what is no real number."""
+    if dtype.kind not in "fiub":
+        raise TypeError(f"{name} must hold real numbers, got dtype {dtype}; encode or drop other columns first")
+
+
+def not_finite(name: str, value: float, row: int, column: int) -> ValueError:
+    """The error for an entry that is NaN or infinite."""
+    return ValueError(
+        f"{name} must be finite, got {value} in row {row}, column {column}; drop or impute such entries first"
+    )

@@ -1,0 +1,216 @@
+"""Arrays in memory or mapped from a file, of any array library."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from .._core.arrays import Array, is_array, like, namespace, to_host
+from .base import SMALL, Design, check_kind, in_double, is_native_float, not_finite, row_blocks, take
+
+# Touching only the support's columns pays when the gather is cheaper than the whole product. Measured: a
+# gather from rows (C order) wins below 3% of the columns, one from columns (F order) below 20%, and neither
+# wins on small matrices.
+_ROW_ORDER_SHARE = 32
+_COLUMN_ORDER_SHARE = 5
+_IN_NEAREST_CACHE, _IN_CACHE = 2**12, 2**18  # numbers that stay there while sums are taken
+
+
+class Dense(Design):
+    """An array in memory or mapped from a file; never copied."""
+
+    in_memory = True
+    #: which columns of X were gathered last, and these columns as rows
+    _recent: tuple[np.ndarray, np.ndarray] | None = None
+
+    def __init__(self, X: Array) -> None:
+        self.X, self.reference = X, X
+        self.shape = n, p = X.shape
+        self._transpose = X.T
+        by_columns = isinstance(X, np.ndarray) and abs(X.strides[0]) < abs(X.strides[1])
+        # blocks of rows are faster, but not of rows that lie scattered or are long
+        self._in_one_sweep = isinstance(X, np.ndarray) and (by_columns or 16 * p > _IN_CACHE)
+        few = p // (_COLUMN_ORDER_SHARE if by_columns else _ROW_ORDER_SHARE)
+        self._few_columns = few if n * p > SMALL else -1
+
+    @classmethod
+    def recognises(cls, X: Any) -> bool:
+        return is_array(X) and not isinstance(X, np.ma.MaskedArray)
+
+    @classmethod
+    def read(cls, X: Array, name: str) -> Dense:
+        if not isinstance(X, np.ndarray):
+            xp = namespace(X)
+            if not xp.isdtype(X.dtype, "real floating"):
+                if not xp.isdtype(X.dtype, ("bool", "integral")):
+                    raise TypeError(f"{name} must hold real numbers, got dtype {X.dtype}")
+                X = xp.astype(X, xp.float64)
+            _check_finite(X, name)
+            return cls(X)
+        check_kind(X.dtype, name)
+        on_disk = isinstance(X, np.memmap)
+        X = np.asarray(X)  # a plain view: subclasses only slow products down
+        if is_native_float(X.dtype):
+            design = Dense(X)
+            if not np.isfinite(design.squares).all():  # the look at the data that the sizes of the columns need as well
+                _check_finite(X, name)
+            return design
+        design = ConvertedMap(X) if on_disk else Dense(X.astype(np.float64))
+        _check_finite(design.X, name)
+        return design
+
+    def forward(self, w: Array, support: Array | None = None) -> Array:
+        if support is not None and support.shape[0] <= self._few_columns:
+            values = take(w, support)
+            if isinstance(values, np.ndarray) and not values.any():  # the origin, where most runs start
+                return np.zeros((self.shape[0], *values.shape[1:]), dtype=values.dtype)
+            return self._gather(support) @ values
+        return self.X @ w
+
+    def adjoint(self, r: Array) -> Array:
+        return self._transpose @ r if r.ndim == 1 else (r.T @ self.X).T
+
+    def columns(self, index: Array) -> Dense:
+        return Dense(self._gather(index))
+
+    def _gather(self, index: Array) -> Array:
+        """X[:, index]; columns that the last call has gathered are not looked up again, for supports change little."""
+        if not isinstance(self.X, np.ndarray) or not 0 < index.size <= self._few_columns:
+            return take(self.X, index, axis=1)
+        if self._recent is None:
+            gathered = np.ascontiguousarray(self.X[:, index].T)
+        else:
+            known, columns = self._recent
+            place = np.minimum(np.searchsorted(known, index), known.size - 1)
+            new = known[place] != index
+            gathered = columns[place]
+            gathered[new] = self.X[:, index[new]].T
+        gathered.flags.writeable = False
+        if (index[1:] > index[:-1]).all():
+            self._recent = index, gathered
+        return gathered.T
+
+    def rows(self, index: np.ndarray) -> Dense:
+        return Dense(take(self.X, index))
+
+    def dense(self) -> Array:
+        return self.X
+
+    @property
+    def T(self) -> Dense:
+        return Dense(self._transpose)
+
+    def moments(self, weights: np.ndarray | float) -> tuple[np.ndarray, np.ndarray]:
+        p = self.shape[1]
+        xp = namespace(self.X)
+        gram, mean = np.zeros((p, p)), np.zeros(p)
+        for rows in row_blocks(self.shape):
+            block = scaled = in_double(self.X[rows, :])
+            root = xp.ones_like(block[:, 0])
+            if not isinstance(weights, float):
+                root = like(np.sqrt(weights[rows]), self.X, dtype=xp.float64)
+                scaled = block * root[:, None]
+            gram += to_host(scaled.T @ scaled)
+            mean += to_host(scaled.T @ root)
+        return (weights * gram, weights * mean) if isinstance(weights, float) else (gram, mean)
+
+    @cached_property
+    def squares(self) -> np.ndarray:
+        with np.errstate(over="ignore", invalid="ignore"):
+            if self._in_one_sweep or (isinstance(self.X, np.ndarray) and self.shape[1] <= _IN_NEAREST_CACHE):
+                squares: np.ndarray = np.einsum("ij,ij->j", self.X, self.X, dtype=np.float64)
+                return squares
+            return self.square_sums(np.ones(self.shape[0]))
+
+    def square_sums(self, weights: np.ndarray) -> np.ndarray:
+        if self._in_one_sweep:
+            sums: np.ndarray = np.einsum("i,ij,ij->j", weights, self.X, self.X, dtype=np.float64)
+            return sums
+        n, p = self.shape
+        total, step = np.zeros(p), max(1, _IN_CACHE // p)  # few enough rows that their squares stay in the cache
+        squares = np.empty((step, p))
+        for start in range(0, n, step):
+            block = to_host(in_double(self.X[start : min(start + step, n), :]))
+            np.multiply(block, block, out=squares[: len(block)])
+            total += weights[start : start + step] @ squares[: len(block)]
+        return total
+
+    def _in_double(self) -> Iterator[tuple[slice, np.ndarray]]:
+        for rows in row_blocks(self.shape):
+            yield rows, to_host(in_double(self.X[rows, :]))
+
+    def on_host(self) -> Dense:
+        return Dense(np.asfortranarray(to_host(in_double(self.X))))
+
+    def scaled(self, scales: np.ndarray) -> Design | None:
+        return None if isinstance(self.X, np.memmap) else Dense(self.X * self.asarray(scales))
+
+    def diagonal(self) -> np.ndarray:
+        return np.diagonal(to_host(self.X))
+
+    def asymmetry(self) -> tuple[float, float]:
+        gap = size = 0.0
+        for rows, block in self._in_double():
+            mirrored = to_host(in_double(self.X.T[rows, :]))
+            gap, size = max(gap, np.abs(block - mirrored).max()), max(size, np.abs(block).max())
+        return gap, size
+
+    def symmetrised(self) -> Dense:
+        return Dense(0.5 * self.X + 0.5 * self.X.T)
+
+    def forget(self) -> None:
+        self._recent = None
+
+
+class ConvertedMap(Dense):
+    """A memory map of integers or of another kind that products cannot use: converted block by block."""
+
+    in_memory = False
+
+    def __init__(self, X: np.ndarray) -> None:
+        super().__init__(X)
+        self.reference = np.empty(0)
+
+    def forward(self, w: Array, support: Array | None = None) -> Array:
+        if support is not None and support.shape[0] <= self._few_columns:
+            return in_double(self.X[:, support]) @ w[support]
+        return np.concatenate([in_double(self.X[rows]) @ w for rows in row_blocks(self.shape)])
+
+    def adjoint(self, r: Array) -> Array:
+        out = np.zeros((self.shape[1], *r.shape[1:]))
+        for rows in row_blocks(self.shape):
+            out += in_double(self.X[rows]).T @ r[rows]
+        return out
+
+    def columns(self, index: Array) -> Dense:
+        return Dense(in_double(self.X[:, index]))
+
+    def rows(self, index: np.ndarray) -> Dense:
+        return Dense(in_double(self.X[index]))
+
+    def dense(self) -> Array:
+        return in_double(self.X)
+
+    @property
+    def T(self) -> Dense:
+        return ConvertedMap(self.X.T)
+
+
+def _check_finite(X: Array, name: str) -> None:
+    """Refuse NaN and infinities; no temporary is larger than a block, because X may be a memory map."""
+    xp = namespace(X)
+    if xp.isdtype(X.dtype, ("bool", "integral")):
+        return
+    with np.errstate(over="ignore", invalid="ignore"):
+        if math.isfinite(float(xp.sum(X))):
+            return
+    for rows in row_blocks(X.shape):  # the sum alone may overflow although every entry is finite
+        block = to_host(X[rows, :])
+        bad = np.argwhere(~np.isfinite(block))
+        if len(bad):
+            i, j = bad[0]
+            raise not_finite(name, block[i, j], rows.start + i, j)

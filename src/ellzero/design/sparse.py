@@ -1,0 +1,121 @@
+"""scipy.sparse matrices."""
+
+from __future__ import annotations
+
+import sys
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from .._core.arrays import Array
+from .base import SMALL, Design, check_kind, is_native_float, not_finite
+
+_FEW = 4  # below 1/4 of the columns a gather is cheaper than the whole product
+_QUICK = 5e7  # products of numbers that nobody waits for
+
+
+class Sparse(Design):
+    """A scipy.sparse matrix in CSR or CSC form; one copy in the other form, made when it is first of use."""
+
+    def __init__(self, X: Any) -> None:
+        self.X = X
+        self.shape = X.shape
+        self.reference = np.empty(0, dtype=X.dtype)
+        self._transpose = X.T
+        self._few_columns = self.shape[1] // _FEW if X.nnz > SMALL else -1
+
+    @classmethod
+    def recognises(cls, X: Any) -> bool:
+        # whoever hands in a sparse matrix has imported scipy.sparse, so nobody else needs to wait for that import
+        return "scipy.sparse" in sys.modules and sys.modules["scipy.sparse"].issparse(X)
+
+    @classmethod
+    def read(cls, X: Any, name: str) -> Sparse:
+        from scipy.sparse import csc_array, csr_array
+
+        check_kind(X.dtype, name)
+        X = csc_array(X) if X.format == "csc" else csr_array(X)  # shares its numbers with what was handed in
+        if not is_native_float(X.dtype):
+            X = X.astype(np.float64)
+        if not np.isfinite(X.data).all():
+            entries = X.tocoo()
+            bad = np.flatnonzero(~np.isfinite(entries.data))[0]
+            raise not_finite(name, entries.data[bad], entries.row[bad], entries.col[bad])
+        return cls(X)
+
+    @cached_property
+    def _by_columns(self) -> Any:
+        return self.X.tocsc()
+
+    @cached_property
+    def _by_rows(self) -> Any:
+        return self.X.tocsr()
+
+    def forward(self, w: Array, support: Array | None = None) -> Array:
+        if support is not None and support.shape[0] <= self._few_columns:
+            return self._by_columns[:, support] @ w[support]
+        return self.X @ w
+
+    def adjoint(self, r: Array) -> Array:
+        return self._transpose @ r
+
+    def columns(self, index: Array) -> Sparse:
+        return Sparse(self._by_columns[:, index])
+
+    def rows(self, index: np.ndarray) -> Sparse:
+        return Sparse(self._by_rows[index])
+
+    def dense(self) -> Array:
+        return self.X.toarray()
+
+    @property
+    def T(self) -> Sparse:
+        return Sparse(self._transpose)
+
+    def moments(self, weights: np.ndarray | float) -> tuple[np.ndarray, np.ndarray]:
+        from scipy.sparse import diags_array
+
+        root = np.sqrt(np.broadcast_to(weights, self.shape[0]))
+        scaled = diags_array(root) @ self.X.astype(np.float64)
+        return (scaled.T @ scaled).toarray(), scaled.T @ root
+
+    def square_sums(self, weights: np.ndarray) -> np.ndarray:
+        # in blocks, because a squared copy of all entries takes longer to allocate than to compute
+        X, total = self.X, np.zeros(self.shape[1])
+        lines, by_rows = len(X.indptr) - 1, X.format == "csr"
+        step = max(1, lines * 2**18 // max(X.nnz, 1))
+        for start in range(0, lines, step):
+            stop = min(start + step, lines)
+            part = slice(X.indptr[start], X.indptr[stop])
+            line = np.repeat(np.arange(start, stop), np.diff(X.indptr[start : stop + 1]))
+            row, column = (line, X.indices[part]) if by_rows else (X.indices[part], line)
+            squares = np.square(X.data[part], dtype=np.float64) * weights[row]
+            total += np.bincount(column, squares, minlength=total.size)
+        return total
+
+    def correlations(self, r: np.ndarray) -> np.ndarray:
+        return self._transpose.astype(np.float64) @ r  # type: ignore[no-any-return]
+
+    def on_host(self) -> Sparse:
+        return Sparse(self.X.astype(np.float64).tocsc())
+
+    def scaled(self, scales: np.ndarray) -> Sparse:
+        from scipy.sparse import diags_array
+
+        return Sparse((self.X @ diags_array(self.asarray(scales))).asformat(self.X.format))
+
+    def affords(self, n_columns: int) -> bool:
+        return bool(self.X.nnz * n_columns <= _QUICK)
+
+    def diagonal(self) -> np.ndarray:
+        return self.X.diagonal()  # type: ignore[no-any-return]
+
+    def absolute_row_sums(self) -> np.ndarray:
+        return abs(self.X).sum(axis=1)  # type: ignore[no-any-return]
+
+    def asymmetry(self) -> tuple[float, float]:
+        return abs(self.X - self.X.T).max(), abs(self.X).max()
+
+    def symmetrised(self) -> Sparse:
+        return Sparse((0.5 * self.X + 0.5 * self.X.T).asformat(self.X.format))

@@ -1,0 +1,179 @@
+"""A linear model and its derivatives with the sizes of their rounding errors."""
+
+from __future__ import annotations
+
+import copy
+import math
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from .accuracy import EPS, TINY, Measured, accurate_product
+from .terms import LinearTerms
+
+_PLENTY = 1e-12  # a relative error that needs no second look
+
+
+class LinearMeasure(Measured):
+    """A linear model, restricted to few columns and in double precision, at w.
+
+    Parameters
+    ----------
+    model : LinearTerms
+        In double precision on the host.
+    w : array of shape (s,)
+    place, output : arrays of shape (s,)
+        Column and output that each entry of w belongs to.
+    accurate : bool
+        Whether predictions are computed in twice the working precision.
+    """
+
+    def __init__(
+        self, model: LinearTerms, w: np.ndarray, place: np.ndarray, output: np.ndarray, accurate: bool
+    ) -> None:
+        self.w, self.place, self.output = w, place, output
+        self.columns: Any = model.design.X  # type: ignore[attr-defined]
+        n, c = model.n_terms, model.n_outputs
+        z, off = np.empty((n, c)), np.empty((n, c))
+        less = model.y if model._of_residual else None
+        for j in range(c):
+            coefficients = np.zeros(self.columns.shape[1])
+            coefficients[place[output == j]] = w[output == j]
+            high, low, error = (accurate_product if accurate else _plain_product)(self.columns, coefficients, less)
+            z[:, j] = high + low
+            off[:, j] = error + EPS * np.abs(z[:, j])
+        if less is not None:  # from here on the predictions are residuals
+            model = copy.copy(model)
+            model.y = np.zeros(n)
+        if c == 1:
+            z, off = z[:, 0], off[:, 0]
+        if model.fit_intercept:
+            b = model._best_intercept(z)
+            off = off + EPS * (np.abs(z) + np.abs(b))
+            z = z + b
+            self.n_free = max(c - 1, 1)  # softmax does not see a shift of all: the last intercept is the origin
+        self.model, self.z, self.off = model, z, off
+        self.share = np.broadcast_to(np.asarray(model.share, dtype=float), n)
+        self._sum_up()
+
+    def _sum_up(self) -> None:
+        model, z, off, share, w = self.model, self.z, self.off, self.share, self.w
+        if z.ndim > 1:
+            lost = 2.0 * off.max(axis=1)  # |slopes| add up to at most 2
+        else:  # slopes increase
+            lost = off * np.maximum(np.abs(model._slope(z - off, model.y)), np.abs(model._slope(z + off, model.y)))
+        terms, ridge = share * model._accurate_loss(z), 0.5 * model.ridge * w * w
+        self.value = float(np.sum(terms)) + float(np.sum(ridge))
+        unit = (math.log2(share.size + 1) + 40) * EPS  # sums are taken in pairs
+        sizes = float(share @ np.asarray(model._loss_sizes(z)))
+        self.error = 1.01 * float(share @ lost) + unit * (sizes + float(ridge.sum()))
+
+    @cached_property
+    def unknowns(self) -> np.ndarray:
+        """A column of derivatives of the predictions for each unknown.
+
+        With an intercept columns are centred: Xw + b = (X - 1mᵀ)w + (b + mᵀw), and the bracket is as free as b is.
+        """
+        X = self.columns if isinstance(self.columns, np.ndarray) else self.columns.toarray()
+        if self.n_free:
+            X = X - self.share @ X
+        return np.hstack([X[:, self.place], np.ones((len(X), self.n_free))])
+
+    @cached_property
+    def shifts(self) -> list[np.ndarray] | None:  # type: ignore[override]
+        """Softmax does not see a shift of all classes, and columns x and -x do not see one of both."""
+        if self.model.ridge:
+            return None
+        if self.z.ndim > 1:
+            of_feature = [np.flatnonzero(self.place == j) for j in range(self.columns.shape[1])]
+            return [entries for entries in of_feature if entries.size == self.z.shape[1]] or None
+        if self.n_free:  # centred columns are rounded: opposite there need not be opposite
+            return None
+        X = self.unknowns[:, : self.w.size] + 0.0
+        place = {column.tobytes(): j for j, column in enumerate(X.T)}
+        opposite = [(place.get((0.0 - column).tobytes(), -1), j) for j, column in enumerate(X.T)]
+        return [np.array(pair) for pair in opposite if 0 <= pair[0] < pair[1]] or None
+
+    @cached_property
+    def _output(self) -> np.ndarray:
+        return np.concatenate([self.output, np.arange(self.n_free)]).astype(np.intp)
+
+    @cached_property
+    def slopes(self) -> tuple[np.ndarray, np.ndarray]:
+        model, z, off, V = self.model, self.z, self.off, self.unknowns
+        slope = model._slope(z, model.y)
+        if z.ndim > 1:
+            change = np.repeat(2.0 * off.max(axis=1, keepdims=True), z.shape[1], axis=1)
+        else:
+            change = np.maximum(model._slope(z + off, model.y) - slope, slope - model._slope(z - off, model.y))
+        share = self.share.reshape(-1, *[1] * (z.ndim - 1))
+        a, lost = share * slope, share * (change + 8 * EPS * (np.abs(slope) + np.abs(model.y)))
+        lost = lost + (len(V) + 8) * EPS * np.abs(a)
+        if z.ndim > 1:
+            a, lost = a[:, self._output], lost[:, self._output]
+            gradient, doubt = np.einsum("ij,ij->j", V, a), np.einsum("ij,ij->j", np.abs(V), lost)
+        else:
+            gradient, doubt = a @ V, lost @ np.abs(V)
+        s = self.w.size
+        gradient[:s] += model.ridge * self.w
+        doubt[:s] += 4 * EPS * model.ridge * np.abs(self.w)
+        return gradient, 1.01 * doubt
+
+    def _changes(self, D: np.ndarray) -> np.ndarray:
+        """How far each prediction goes along ||D∘h|| = 1."""
+        scaled = self.unknowns / D
+        return np.asarray(1.01 * np.sqrt(np.einsum("ij,ij->i", scaled, scaled)))
+
+    def farthest(self, D: np.ndarray) -> float:
+        return float(self._changes(D).max(initial=0.0))
+
+    def floor(self, reach: float, D: np.ndarray) -> tuple[np.ndarray, float]:
+        """The Hessian at the lowest second derivatives of the losses within reach."""
+        model, V, m = self.model, self.unknowns, D.size
+        away = reach * np.maximum(self._changes(D), TINY) if reach else np.zeros(len(V))
+        away = away + (self.off if self.z.ndim == 1 else self.off.max(axis=1))
+        if self.z.ndim == 1:
+            weighted = V * (self.share * model._least_bend(self.z, away))[:, None]
+            M = V.T @ weighted
+            size = np.diag(M).copy()
+        else:
+            # softmax: third derivatives are at most the range of the direction times the second ones
+            p = model._softmax(self.z)[:, self._output]  # type: ignore[attr-defined]
+            weight = self.share * np.exp(-2 * away)
+            M = V.T @ (V * p * weight[:, None])
+            size = np.diag(M).copy()
+            M[self._output[:, None] != self._output] = 0.0
+            M -= (V * p).T @ (V * p * weight[:, None])
+        s = self.w.size
+        M[np.arange(s), np.arange(s)] += model.ridge
+        return M, (len(V) + 64) * EPS * m * float(np.max(size / (D * D), initial=0.0))
+
+
+def _plain_product(X: Any, w: np.ndarray, less: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    z, size = X @ w, abs(X) @ np.abs(w)
+    if less is not None:
+        z, size = z - less, size + np.abs(less)
+    return z, np.zeros(z.size), (w.size + 4) * EPS * size
+
+
+def measure(model: LinearTerms, w: np.ndarray, support: np.ndarray, *, closely: bool = True) -> LinearMeasure | None:
+    """A linear model at w, zero outside the support; None where the columns of X cannot be read.
+
+    Closely: with predictions in twice the working precision; otherwise only where R needs them.
+    """
+    if not model.design.explicit or type(model)._loss_sizes is LinearTerms._loss_sizes:
+        return None  # nothing is known of the loss but its values and slopes
+    p = model.design.shape[1]
+    features, place = np.unique(support % p, return_inverse=True)
+    small = model.on_host(features)
+    with np.errstate(over="ignore", invalid="ignore"):
+        if not closely:
+            plain = LinearMeasure(small, w[support], place, support // p, accurate=False)
+            plain.grain = plain.error
+            if plain.error <= _PLENTY * abs(plain.value):
+                return plain
+        close = LinearMeasure(small, w[support], place, support // p, accurate=True)
+        if not closely:
+            close.grain = plain.grain
+        return close

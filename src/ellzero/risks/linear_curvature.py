@@ -1,0 +1,220 @@
+"""The quadratic models of linear models at a point, with one output or several, from few products with X."""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+
+import numpy as np
+
+from .._core.arrays import Array, to_host
+from .curvature import Curvature
+from .spectrum import ROUNDING
+from .terms import LinearTerms
+
+
+class LinearCurvature(Curvature):
+    """G = ½∇²R(w) of a linear model: XᵀDX + (ridge/2)I, D = ½ share ℓ''(z), centred if there is an intercept.
+
+    Attributes
+    ----------
+    room : int
+        How many numbers a set of columns may hold: no more than X itself.
+    """
+
+    corrects = True
+
+    def __init__(self, model: LinearTerms, weights: np.ndarray | float, exact: bool = False) -> None:
+        self.model, self.exact, self.spent = model, exact, 0
+        self.room = max(math.prod(model.design.shape), 10**7)
+        self.weights = weights
+        self._cache: dict[int, np.ndarray] = {}
+
+    @cached_property
+    def total(self) -> float:
+        """ΣD."""
+        return max(float(np.broadcast_to(self.weights, self.model.n_terms).sum()), 1e-300)
+
+    @cached_property
+    def means(self) -> np.ndarray:
+        """The means of the columns, by which they are centred if there is an intercept."""
+        design = self.model.design
+        self.spent += 1
+        rows = design.asarray(np.broadcast_to(self.weights, self.model.n_terms))
+        return to_host(design.adjoint(rows)).astype(float) / self.total
+
+    def affords(self, n_columns: int) -> bool:
+        """Whether so many columns fit, and cost little more than one: in a dense product, or because X is small."""
+        design = self.model.design
+        return design.affords(n_columns) and design.shape[1] * n_columns <= self.room
+
+    @property
+    def diagonal(self) -> np.ndarray:
+        """The diagonal of G."""
+        if self.exact:  # the weights are the shares of the samples
+            squares = self.model._column_squares
+        else:
+            squares = self.model.design.square_sums(np.broadcast_to(self.weights, self.model.n_terms))
+            self.spent += 1
+        if self.model.fit_intercept:
+            centred = squares - self.total * self.means**2
+            squares = np.where(centred > ROUNDING * squares, centred, 0.0)
+        return squares + 0.5 * self.model.ridge
+
+    def columns(self, index: np.ndarray) -> np.ndarray:
+        """G[:, index], each column computed once."""
+        missing = np.array([int(j) for j in index if int(j) not in self._cache], dtype=np.intp)
+        if missing.size:
+            if (len(self._cache) + missing.size) * self.model.design.shape[1] > self.room:
+                self._cache.clear()
+                missing = index
+            new = self.images(missing, np.eye(missing.size))
+            for place, j in enumerate(missing):
+                self._cache[int(j)] = new[:, place]
+            if missing.size == len(index):
+                return new
+        return np.array([self._cache[int(j)] for j in index]).T
+
+    def images(self, index: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+        """G[:, index] @ vectors, at one product with X for each vector."""
+        design = self.model.design
+        z = to_host(design.columns(index).forward(design.asarray(vectors)))
+        z = (self.weights if isinstance(self.weights, float) else self.weights[:, None]) * z
+        images = to_host(design.adjoint(design.asarray(z))).astype(float, copy=False)
+        self.spent += vectors.shape[1]
+        if self.model.fit_intercept:
+            images -= self.total * np.outer(self.means, self.means[index] @ vectors)
+        if self.model.ridge:
+            images[index] += 0.5 * self.model.ridge * vectors
+        return images
+
+    def block(self, index: np.ndarray) -> np.ndarray:
+        """G[index, index], from these columns of X alone."""
+        whole = index.size == self.model.design.shape[1]  # a refit asks for all of its few columns
+        block, squares, _, _ = self.model.gram(self.weights, None if whole else index)
+        if self.model.fit_intercept:
+            constant = np.diagonal(block) <= ROUNDING * squares
+            block[constant], block[:, constant] = 0.0, 0.0
+        if self.model.ridge:
+            block[np.diag_indices_from(block)] += 0.5 * self.model.ridge
+        return block
+
+    def correction(self, w: np.ndarray, state: Array) -> np.ndarray | None:
+        """argmin R(w + u) over u for a quadratic R, from X itself: κ(X) counts, and not κ(X)² as in the products.
+
+        The least-squares solution for the residuals, and for -sqrt(ridge/2)·w in the rows of the ridge.
+        """
+        if not self.exact:
+            return None
+        X = to_host(self.model.design.dense()).astype(float)
+        share, ridge = np.broadcast_to(self.weights, len(X)), math.sqrt(0.5 * self.model.ridge)
+        residual = to_host(self.model.y - state).astype(float)
+        if self.model.fit_intercept:
+            X = X - share @ X / share.sum()
+            residual = residual - share @ residual / share.sum()
+        root = np.sqrt(share)
+        A, r = root[:, None] * X, root * residual
+        if ridge:
+            A, r = np.vstack([A, ridge * np.eye(A.shape[1])]), np.append(r, -ridge * w)
+        size = np.sqrt(np.einsum("ij,ij->j", A, A))
+        size = np.where(size > 0, size, 1.0)
+        try:
+            move: np.ndarray = np.linalg.lstsq(A / size, r, rcond=None)[0] / size
+        except np.linalg.LinAlgError:
+            return None
+        return move
+
+
+class ClassCurvature(LinearCurvature):
+    """G = ½∇²R(w) of the multinomial risk: ½Σ_i share_i x_i x_iᵀ (π_a δ_ab - π_a π_b) for classes a, b; + (ridge/2)I.
+
+    With an intercept, b is the best for every w: each direction Z of predictions is taken less its mean β in the
+    metric of the classes, (Σ_i D_i) β = Σ_i D_i Z_i, D_i = share_i (diag π_i - π_i π_iᵀ).
+    """
+
+    def __init__(self, model: LinearTerms, probability: np.ndarray) -> None:
+        self.model, self.exact, self.spent = model, False, 0
+        self.p, self.c = model.design.shape[1], model.n_outputs
+        self.room, self._cache = max(math.prod(model.design.shape), 10**7), {}
+        self.weights = 0.5 * model.double_share
+        self.probability = probability
+        self.weighted = self.weights[:, None] * self.probability
+        self.inverse: np.ndarray | None = None
+        if model.fit_intercept:
+            total = np.diag(self.weighted.sum(axis=0)) - self.weighted.T @ self.probability
+            # it vanishes along 1, which the products below do not see: any other value there makes it invertible
+            self.inverse = _inverse(total + total.trace() / self.c)
+
+    def affords(self, n_columns: int) -> bool:
+        """Whether so many columns fit."""
+        return super().affords(n_columns * self.c)
+
+    def _bent(self, Z: np.ndarray) -> np.ndarray:
+        """½D_i Z_i for predictions Z of shape (n, c, m)."""
+        bent = self._bend(Z)
+        if self.inverse is not None:
+            bent -= self._bend(np.broadcast_to(self.inverse @ bent.sum(axis=0), Z.shape))
+        return bent
+
+    def _bend(self, Z: np.ndarray) -> np.ndarray:
+        mean = np.einsum("nc,ncm->nm", self.probability, Z)
+        return np.asarray(self.weighted[:, :, None] * (Z - mean[:, None, :]))
+
+    @property
+    def diagonal(self) -> np.ndarray:
+        """The diagonal of G."""
+        design, ridge = self.model.design, 0.5 * self.model.ridge
+        own = self.weighted * (1 - self.probability)
+        squares = np.concatenate([design.square_sums(own[:, a]) for a in range(self.c)])
+        self.spent += self.c
+        if self.inverse is not None:
+            for a in range(self.c):
+                part = -self.weighted[:, [a]] * self.probability
+                part[:, a] += self.weighted[:, a]
+                means = to_host(design.adjoint(design.asarray(part))).astype(float)
+                squares[a * self.p : (a + 1) * self.p] -= np.einsum("ib,bd,id->i", means, self.inverse, means)
+            self.spent += self.c * self.c
+        return squares + ridge
+
+    def images(self, index: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+        """G[:, index] @ vectors, at c products with X for each vector."""
+        design, m = self.model.design, vectors.shape[1]
+        bent = self._bent(self._spread(self._columns(index), index, vectors))
+        flat = np.asfortranarray(bent.reshape(-1, self.c * m))
+        images = to_host(design.adjoint(design.asarray(flat))).astype(float)
+        images = images.reshape(self.p, self.c, m).swapaxes(0, 1).reshape(self.c * self.p, m)
+        self.spent += self.c * m
+        images[index] += 0.5 * self.model.ridge * vectors
+        return images
+
+    def block(self, index: np.ndarray) -> np.ndarray:
+        """G[index, index], from these columns of X alone."""
+        A, label = self._columns(index), index // self.p
+        W = A * self.weighted[:, label]
+        gram = (W.T @ A) * (label[:, None] == label) - W.T @ (A * self.probability[:, label])
+        if self.inverse is not None:
+            means = W.sum(axis=0)[:, None] * (label[:, None] == np.arange(self.c)) - W.T @ self.probability
+            gram -= means @ self.inverse @ means.T
+        gram[np.diag_indices_from(gram)] += 0.5 * self.model.ridge
+        return np.asarray(gram)
+
+    def _columns(self, index: np.ndarray) -> np.ndarray:
+        """The column of X of each coordinate."""
+        features, place = np.unique(index % self.p, return_inverse=True)
+        return to_host(self.model.design.columns(features).dense()).astype(float)[:, place]
+
+    def _spread(self, A: np.ndarray, index: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+        """The change of the predictions of each class along each vector, (n, c, m)."""
+        Z = np.zeros((A.shape[0], self.c, vectors.shape[1]))
+        for a in range(self.c):
+            mine = index // self.p == a
+            Z[:, a, :] = A[:, mine] @ vectors[mine]
+        return Z
+
+
+def _inverse(A: np.ndarray) -> np.ndarray:
+    try:
+        inverse: np.ndarray = np.linalg.inv(A)
+    except np.linalg.LinAlgError:  # a saturated model
+        inverse = np.linalg.pinv(A, hermitian=True)
+    return inverse

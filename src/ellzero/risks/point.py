@@ -1,0 +1,94 @@
+"""A risk at one vector, and numbers that carry their source."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from .._core.arrays import Array
+
+if TYPE_CHECKING:
+    from .base import Risk
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A number that describes a promise, with where it comes from.
+
+    Attributes
+    ----------
+    value : float
+    source : {"exact", "bound", "estimate"}
+        "exact" up to rounding; "bound" is on the safe side for certain (above for smoothness, below for
+        strong convexity); "estimate" proves nothing.
+    """
+
+    value: float
+    source: Literal["exact", "bound", "estimate"]
+
+    def __float__(self) -> float:
+        return self.value
+
+
+def no_longer_exact(constant: Constant) -> Literal["bound", "estimate"]:
+    """The source of a bound that rests on this constant."""
+    return "estimate" if constant.source == "estimate" else "bound"
+
+
+class Point:
+    """A vector w at which a risk is looked at.
+
+    `value` and `gradient` are computed when first read and share one forward product with the data.
+
+    Parameters
+    ----------
+    risk : Risk
+    w : array of shape (n_features,)
+    support : array of increasing indices, optional
+        Where w may be nonzero; lets the forward product touch those columns alone. None if w is dense.
+    """
+
+    __slots__ = (
+        "_gradient", "_state", "_value", "booked", "estimated", "refitted", "risk", "support", "valued_at", "w"
+    )  # fmt: skip
+
+    def __init__(self, risk: Risk, w: Array, support: Array | None = None) -> None:
+        self.risk = risk
+        self.w = w
+        self.support = support
+        self._state: Any = _UNSEEN
+        self._value: float | None = None
+        self.booked: str | None = None  # whose account the value is on: "monitor" or "method"
+        self.valued_at = 0  # in which iteration the value was asked for
+        self.estimated = False  # whether a gradient was estimated here from function values
+        self.refitted = False  # whether the values are the best on their support
+        self._gradient: Array | None = None
+
+    @property
+    def state(self) -> Any:
+        """What value and gradient share: for linear models the predictions at w."""
+        if self._state is _UNSEEN:
+            self._state = self.risk._forward(self.w, self.support)
+        return self._state
+
+    @property
+    def evaluated(self) -> bool:
+        """Whether R(w) is known."""
+        return self._value is not None
+
+    @property
+    def value(self) -> float:
+        """R(w)."""
+        if self._value is None:
+            self._value = float(self.risk._value(self.w, self.state))
+        return self._value
+
+    @property
+    def gradient(self) -> Array:
+        """∇R(w)."""
+        if self._gradient is None:
+            self._gradient = self.risk._gradient(self.w, self.state)
+        return self._gradient
+
+
+_UNSEEN = object()

@@ -1,0 +1,236 @@
+"""The terms of a linear model: its data, weights and loss, and the intercept that is best for given predictions."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+
+from .._core.arrays import Array, finfo_eps, namespace, to_host
+from .._core.validation import as_array, check_finite, check_nonnegative, check_vector
+from ..design import Design, as_design
+from .base import Constant, changed, no_longer_exact
+from .spectrum import Gram, extreme_eigenvalues, gram
+
+
+class LinearTerms(ABC):
+    """ℓ(x_iᵀw + b, y_i) with weights ω_i, for the rows i of X; see `LinearModel`."""
+
+    n_features: int
+    n_terms: int
+    n_outputs: int = 1
+    convex: bool = True
+    lower_bound: float = -math.inf
+    #: the largest second derivative of the loss
+    _curvature: float = math.inf
+    #: whether the loss depends on z - y alone, and is least where that is 0
+    _of_residual = False
+
+    def __init__(
+        self, X: Any, y: Any, ridge: float = 0.0, sample_weight: Any = None, fit_intercept: bool = False
+    ) -> None:
+        self.design = as_design(X)
+        self.n_terms, self.n_features = self.design.shape
+        self.ridge = check_nonnegative(ridge, "ridge")
+        self.fit_intercept = bool(fit_intercept)
+        self.share: Array | float = 1.0 / self.n_terms
+        self._weights: np.ndarray | None = None  # the shares in double precision
+        if sample_weight is not None:
+            self._weights = self._check_weights(sample_weight)
+            self.share = self.design.asarray(self._weights)
+        self.y = self.design.asarray(self._check_targets(y))
+        self._prepare()
+
+    @property
+    def _xp(self) -> Any:
+        return namespace(self.design.reference)
+
+    @property
+    def _share(self) -> Array | float:
+        """The shares, in a shape that multiplies predictions."""
+        return self.share if isinstance(self.share, float) or self.n_outputs == 1 else self.share[:, None]
+
+    def _check_weights(self, sample_weight: Any) -> np.ndarray:
+        weights = check_vector(_one_per_row(sample_weight, self.n_terms, "sample_weight"), "sample_weight")
+        if weights.min() < 0:
+            i = int(weights.argmin())
+            raise ValueError(f"sample_weight must be at least 0, got {weights[i]} at index {i}")
+        if not weights.any():
+            raise ValueError("sample_weight must not be 0 everywhere: no sample would count")
+        weights = weights.astype(np.float64) / float(weights.max())  # only ratios matter, and the sum may overflow
+        return weights / float(weights.sum())
+
+    def _check_targets(self, y: Any) -> np.ndarray:
+        targets = _one_per_row(y, self.n_terms, "y")
+        if targets.dtype.kind not in "fiub":
+            raise TypeError(f"y must be numbers for {type(self).__name__}, got dtype {targets.dtype}")
+        return check_vector(targets, "y")
+
+    # The loss of each row, and its derivatives in the prediction z for the rows whose targets are y.
+
+    @abstractmethod
+    def _loss(self, z: Array) -> Array: ...
+
+    @abstractmethod
+    def _slope(self, z: Array, y: Array) -> Array: ...
+
+    def _bend(self, z: Array, y: Array) -> Array | None:
+        return None
+
+    def _prepare(self) -> None:  # noqa: B027 - most need nothing
+        """What follows from targets and weights, computed when these are set."""
+
+    # What proofs need to know of the loss; all on the host.
+
+    def _accurate_loss(self, z: np.ndarray) -> np.ndarray:
+        """The losses, small ones to as many digits as large ones."""
+        return self._loss(z)  # type: ignore[no-any-return]
+
+    def _loss_sizes(self, z: np.ndarray) -> np.ndarray | None:
+        """The sizes of the terms that each loss is summed from, if its rounding error is a few units of them."""
+        return None
+
+    def _least_bend(self, z: np.ndarray, away: np.ndarray) -> np.ndarray:
+        """The least second derivative of each loss at predictions at most so far away; 0 is always true."""
+        return np.zeros_like(z)
+
+    def _slope_bounds(self, reach: np.ndarray | None) -> np.ndarray | float | None:
+        """A bound on |ℓ'| for each row, at predictions at most so far from 0, but for the intercept (None: at any)."""
+        return None
+
+    def _over_outputs(self, gram: np.ndarray) -> np.ndarray:
+        """A bound on ∇² of the terms over the loss's largest second derivative, from XᵀΩX."""
+        return gram
+
+    # Predictions and their transpose; a model with several outputs reshapes w here.
+
+    def _predict(self, design: Design, w: Array, support: Array | None = None) -> Array:
+        return design.forward(w, support)
+
+    def _collect(self, design: Design, slopes: Array) -> Array:
+        return design.adjoint(slopes)
+
+    def _mean_loss(self, z: Array) -> float:
+        return float(self._xp.sum(self.share * self._loss(z)))
+
+    def _value(self, w: Array, state: Array) -> float:
+        value = self._mean_loss(state)
+        return value + 0.5 * self.ridge * float(w @ w) if self.ridge else value
+
+    # The intercept.
+
+    def _best_intercept(self, z: Array) -> Array | float:
+        """The root of the increasing function b ↦ Σ share ℓ'(z + b), by Newton's method inside a bracket."""
+        xp, eps = self._xp, finfo_eps(self.design.reference)
+        low, high, b = self._intercept_bracket(z)
+        last_step = high - low
+        for _ in range(100):
+            slopes = self.share * self._slope(z + b, self.y)
+            slope = float(xp.sum(slopes))
+            if abs(slope) <= eps * float(xp.sum(xp.abs(slopes))):
+                break
+            low, high = (low, b) if slope > 0 else (b, high)
+            bends = self._bend(z + b, self.y)
+            bend = 0.0 if bends is None else float(xp.sum(self.share * bends))
+            step = -slope / bend if bend > 0 else math.inf
+            if not low < b + step < high or abs(step) > 0.5 * last_step:
+                step = 0.5 * (low + high) - b
+            b += step
+            last_step = abs(step)
+            if last_step <= eps * max(1.0, abs(b)):
+                break
+        return b
+
+    def _intercept_bracket(self, z: Array) -> tuple[float, float, float]:
+        """Numbers below and above the best intercept, and a guess between them."""
+        ends = []
+        for end in (-1.0, 1.0):
+            while end * self._mean(self._slope(z + end, self.y)) < 0 and abs(end) < 1e300:
+                end *= 2.0
+            ends.append(end)
+        return ends[0], ends[1], 0.0
+
+    def _intercept_extent(self) -> tuple[float, float]:
+        """(c, f): no best intercept is larger than c + f·max|z|, whatever the predictions z without it."""
+        if not self._of_residual:
+            return math.inf, 1.0
+        return float(np.abs(to_host(self.y)).max()), 1.0  # it lies between the extremes of y - z
+
+    def _mean(self, values: Array) -> float:
+        return float(self._xp.sum(self.share * values))
+
+    # Moments of the data.
+
+    @cached_property
+    def _spectrum(self) -> tuple[Constant, Constant]:
+        return extreme_eigenvalues(self.design, self.share, self.fit_intercept)
+
+    @cached_property
+    def _column_squares(self) -> np.ndarray:
+        """Σ_i share_i X_ij²: one look at the data, kept."""
+        if isinstance(self.share, float):
+            return self.share * self.design.squares
+        return self.design.square_sums(self.double_share)
+
+    @property
+    def smoothness(self) -> Constant:
+        """The loss's largest second derivative times the largest eigenvalue of XᵀΩX/Σω, plus the ridge."""
+        if not math.isfinite(self._curvature):
+            return Constant(math.inf, "bound")
+        largest = self._spectrum[0]
+        return Constant(self._curvature * largest.value + self.ridge, no_longer_exact(largest))
+
+    @property
+    def strong_convexity(self) -> Constant:
+        """The ridge: the loss itself may be flat."""
+        return Constant(self.ridge, "bound")
+
+    def gram(self, weights: np.ndarray | float | None = None, columns: np.ndarray | None = None) -> Gram:
+        """XᵀΩX in double precision, less what an intercept takes; Ω = diag(ω), by default the shares of the rows."""
+        design = self.design if columns is None else self.design.columns(columns)
+        return gram(design, self.double_share if weights is None else weights, self.fit_intercept)
+
+    @property
+    def double_share(self) -> np.ndarray:
+        """ω_i / Σω for every row, on the host and in double precision."""
+        if self._weights is None:
+            return np.full(self.n_terms, 1.0 / self.n_terms)
+        return self._weights
+
+    def on_host(self, columns: np.ndarray | None = None) -> Self:
+        """The same on some columns of X (all by default), on the host and in double precision."""
+        design = self.design if columns is None else self.design.columns(columns)
+        part = changed(self, design=design.on_host(), y=to_host(self.y).astype(np.float64))
+        if not isinstance(self.share, float):
+            part.share = self.double_share
+        part._prepare()
+        return part
+
+
+def _one_per_row(values: Any, n: int, name: str) -> np.ndarray:
+    """A vector with an entry for each row of X, on the host."""
+    vector = as_array(values, name)
+    if vector.ndim != 1:
+        raise ValueError(
+            f"{name} must be one-dimensional, got shape {vector.shape}; use {name}.ravel() if that is meant"
+        )
+    if vector.size != n:
+        raise ValueError(f"{name} must have length {n}, one for each row of X, got {vector.size}")
+    return vector
+
+
+def check_labels(y: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """The sorted distinct labels, and for each row the position of its label among them."""
+    labels = _one_per_row(y, n, "y")
+    if labels.dtype.kind == "f":
+        check_finite(labels, "y")
+    try:
+        classes, position = np.unique(labels, return_inverse=True)
+    except TypeError as error:
+        raise TypeError(f"y must hold labels of one kind, which can be sorted: {error}") from error
+    if classes.size < 2:
+        raise ValueError(f"y must hold at least two different labels, got only {classes[0]!r}")
+    return classes, position
