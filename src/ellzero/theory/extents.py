@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from .._core.validation import check_count
 from ..risks import Risk
 from ..risks.base import Constant
