@@ -210,6 +210,7 @@ SETS = sorted(make_sets(np.random.default_rng(0)))
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", SETS)
+@pytest.mark.slow
 def test_bounds_screening_and_search_agree_with_enumeration(kind, name):
     if name == "l3" and kind not in ("least squares", "logistic", "float32"):
         pytest.skip("iterative projections, thousands of times: three risks are enough")
@@ -226,6 +227,7 @@ def test_bounds_screening_and_search_agree_with_enumeration(kind, name):
 @given(
     seed=st.integers(0, 10**6), n=st.integers(3, 30), k=st.integers(1, D), ridge=st.sampled_from([0.0, 1e-6, 0.1, 10.0])
 )
+@pytest.mark.slow
 def test_least_squares_in_boxes_of_any_shape(seed, n, k, ridge):
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, D)) * 10.0 ** rng.integers(-3, 4, D)
@@ -340,6 +342,7 @@ def _fails_somewhere():
     return False
 
 
+@pytest.mark.slow
 def test_nothing_fails_without_planted_errors():
     assert not _fails_somewhere()
 
@@ -375,6 +378,7 @@ def _larger_k(monkeypatch):
 
 
 @pytest.mark.parametrize("plant", [_wrong_maximum, _wrong_gains, _too_much_curvature, _careless_screening, _larger_k])
+@pytest.mark.slow
 def test_planted_errors_are_found(plant, monkeypatch):
     plant(monkeypatch)
     assert _fails_somewhere()
@@ -652,6 +656,7 @@ def test_the_maximum_is_raised_by_what_rounding_may_add():
 @pytest.mark.parametrize(
     ("k", "radius", "gap"), [(50, 0.5, 3e-5), (150, 0.5, 4e-4), (50, 0.01, 1e-6), (150, 0.01, 1e-5)]
 )
+@pytest.mark.slow
 def test_the_papers_logistic_regressions_are_proved_nearly_optimal(k, radius, gap):
     dna = ez.datasets.load_dna()
     risk = ez.risks.Multinomial(dna.X, dna.y, ridge=20 / 3)
@@ -671,6 +676,7 @@ def test_index_tracking_on_the_hang_seng_is_proved_optimal():
     assert best.status is ez.Status.OPTIMAL
 
 
+@pytest.mark.slow
 def test_the_page_prints_what_it_says(capsys):
     page = (Path(__file__).parents[2] / "docs" / "certificates.md").read_text(encoding="utf-8")
     names = {"__name__": "page"}

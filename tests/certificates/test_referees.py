@@ -41,6 +41,7 @@ CASES = list(itertools.islice(affordable(), N_CASES))
 
 
 @pytest.mark.parametrize("first", range(0, N_CASES, CHUNK))
+@pytest.mark.slow
 def test_nothing_wrong_is_said(first):
     wrong = []
     for seed in CASES[first : first + CHUNK]:
@@ -56,6 +57,7 @@ MENDED = [4280, 4452, 9254, 9969, 17398, 18778]
 
 
 @pytest.mark.parametrize("seed", MENDED)
+@pytest.mark.slow
 def test_what_once_went_wrong(seed):
     assert [flag for flag in referee.examine(seed).flags if flag[0] != "late"] == []
 

@@ -257,6 +257,7 @@ def test_a_minimum_variance_portfolio_has_a_bound_at_the_root(number):
         assert ez.certify(risk, ez.minimize(risk, k, S.Simplex(1.0))).relative_gap <= gap
 
 
+@pytest.mark.slow
 def test_leaves_of_every_loss_are_bounded_by_enumeration():
     """Bounds on single supports against the same problem in other words: a fine grid in two unknowns."""
     rng = np.random.default_rng(5)

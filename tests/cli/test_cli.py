@@ -168,6 +168,7 @@ def test_without_arguments_it_helps(ellzero):
 
 
 @pytest.mark.parametrize("line", [line for line in examples() if "reproduce" not in line])
+@pytest.mark.slow
 def test_examples_of_the_help_run(ellzero, line, monkeypatch):
     monkeypatch.setattr("ellzero.cli.demo._METHODS", {"auto": "the default"})  # test_demo runs them all
     if "--weights" in line:
@@ -473,6 +474,7 @@ def test_backtest_is_the_backtest(answer, ellzero, tmp_path):
 
 
 @pytest.mark.skipif(not SP500.exists(), reason=f"{SP500} is not here")
+@pytest.mark.slow
 def test_track_on_the_real_market_in_ten_seconds(tmp_path):
     """In a process of its own, as a user starts it; seconds of the processor, which others on the machine do not slow."""
     import resource
@@ -626,6 +628,7 @@ def test_the_module_runs_survives_a_closed_pipe_and_imports_lazily():
 # ---- documentation ----
 
 
+@pytest.mark.slow
 def test_the_page_about_the_command_line(ellzero, tmp_path, monkeypatch):
     """Its blocks run one after the other and print what the page says."""
     from common import assert_printed

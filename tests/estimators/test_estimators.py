@@ -71,6 +71,7 @@ QUICK = {"ks": [0.3, 1.0], "ridge": 0.1, "cv": 2}
     ],
     ids=lambda model: type(model).__name__,
 )
+@pytest.mark.slow
 def test_check_estimator(model):
     failed = [check for check in check_estimator(model, on_fail=None) if check["status"] in ("failed", "xfail")]
     assert not failed

@@ -31,6 +31,9 @@ from ellzero.theory.parameters import prescribe
 # ---- claims, tables, work ----
 
 
+pytestmark = pytest.mark.slow
+
+
 @pytest.mark.parametrize(
     ("holds", "but", "verdict"),
     [

@@ -311,6 +311,7 @@ def random_mandate(rng):
 
 
 @pytest.mark.parametrize("seed", range(4))
+@pytest.mark.slow
 def test_refused_exactly_where_an_integer_programme_finds_none(seed):
     rng, met = np.random.default_rng(seed), 0
     for _ in range(40):
@@ -491,6 +492,7 @@ def test_importing_costs_no_pandas():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.mark.slow
 def test_the_page_prints_what_it_says():
     page = (ROOT / "docs" / "index-tracking.md").read_text(encoding="utf-8")
     names, count = {"__name__": "page"}, 0

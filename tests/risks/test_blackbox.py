@@ -262,6 +262,7 @@ class TestExecutors:
             result = ez.minimize(risk, 3, method=METHOD, max_queries=200, rng=0)
         np.testing.assert_array_equal(result.x, serial.x)
 
+    @pytest.mark.slow
     def test_a_call_that_hangs_is_ended_and_nothing_hangs_at_exit(self, tmp_path):
         """One in forty hangs for an hour; the whole program must be over soon after its work."""
         import subprocess

@@ -239,6 +239,7 @@ class TestCheckSet:
         check_set(self.Ball(1.0), 5, 2)
 
     @pytest.mark.parametrize("wrong", ["idempotence", "nearest", "convexity", "slice", "shape"])
+    @pytest.mark.slow
     def test_planted_errors_are_found(self, wrong):
         ball = self.Ball(1.0)
         ball.wrong = wrong

@@ -350,6 +350,7 @@ class TestProgressAndErrors:
 # ---- the page and its picture ----
 
 
+@pytest.mark.slow
 def test_the_page_prints_what_it_says():
     page = (ROOT / "docs" / "choosing-k.md").read_text(encoding="utf-8")
     names = {}

@@ -10,6 +10,8 @@ from scipy.optimize import minimize as slsqp
 import ellzero as ez
 from ellzero import sets as S
 
+pytestmark = pytest.mark.slow
+
 RISKS = ("least squares", "huber", "logistic", "poisson", "multinomial", "quadratic")
 SETS = (
     "Everywhere", "Box", "NonNegative", "L1Ball", "L2Ball", "LinfBall", "LpBall", "WeightedL1Ball", "Ellipsoid",

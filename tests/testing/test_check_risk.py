@@ -150,6 +150,7 @@ class WrongZero(Honest):
         (WrongZero, "zero is not the origin"),
     ],
 )
+@pytest.mark.slow
 def test_planted_errors_are_found(risk, words):
     for seed in range(5):
         with pytest.raises(AssertionError, match=words):
