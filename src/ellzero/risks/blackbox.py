@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -18,17 +18,8 @@ from . import base
 from .base import Point, Risk
 from .counts import Counts
 from .differences import Differences
-from .evaluation import (
-    BudgetSpent,
-    Failure,
-    Outcome,
-    Outcomes,
-    OutOfTime,
-    Pool,
-    Task,
-    evaluate_batch,
-    evaluate_here,
-)
+from .evaluation import BudgetSpent, Failure, Outcome, Outcomes, OutOfTime, Pool, Task, evaluate_batch, evaluate_here
+from .journal import Journal
 
 POLICIES = ("raise", "penalise", "retry", "drop")
 
@@ -188,18 +179,6 @@ def _check_recheck(recheck: Any) -> tuple[int, int]:
             f"got {recheck!r}"
         )
     return check_count(recheck[0], "recheck[0]"), check_count(recheck[1], "recheck[1]")
-
-
-class Journal(Protocol):
-    """A memory of queries that outlives the process: `ellzero.solver.journal.Journal`."""
-
-    n_unused: int
-
-    def lookup(self, task: Task) -> Outcome | None: ...
-    def retire(self) -> int: ...
-    def begin(self, tasks: Sequence[Task], *, end: bool) -> None: ...
-    def void(self, task: Task) -> None: ...
-    def done(self, task: Task, outcome: Outcome) -> None: ...
 
 
 class Session(base.Session):

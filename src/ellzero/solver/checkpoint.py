@@ -15,7 +15,7 @@ import numpy as np
 
 from .._core.arrays import index_like, to_host
 from ..risks.base import Point
-from .journal import Journal, journal_of
+from ..risks.journal import Journal, journal_of
 from .run import Run
 
 #: of the files; one that is changed reads no older files

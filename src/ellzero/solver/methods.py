@@ -15,12 +15,11 @@ from ..sparsity import Sparsity
 from ..theory.parameters import THEOREMS, Prescription, prescribe, zoht_step
 from ..theory.parameters import Oracle as Kind
 from .finishes import Exchanges, as_finish
-from .oracles import FullGradient, MiniBatch, Oracle, VarianceReduced, ZerothOrder, estimate_variance
+from .oracles import FullGradient, GrowWhenStuck, MiniBatch, Oracle, VarianceReduced, ZerothOrder, estimate_variance
 from .projections import PROJECTIONS
 from .result import Counts
 from .schedules import Geometric
 from .steps import STEPS
-from .zeroth_order import GrowWhenStuck
 
 
 @dataclass(frozen=True, kw_only=True)

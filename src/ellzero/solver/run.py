@@ -13,8 +13,8 @@ import numpy as np
 from .._core.arrays import Array, finfo_eps, like, norm, to_host
 from .._core.stopping import Status, Stop
 from ..risks.base import Point, Risk, Session
+from ..risks.journal import Journal
 from ..sets import EmptySlice
-from .journal import Journal
 from .methods import Method
 from .oracles import Gradients
 from .problem import Problem

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..risks.evaluation import Outcome, Task
+from .evaluation import Outcome, Task
 
 
 def journal_of(path: Path | None) -> Path | None:
