@@ -1,7 +1,5 @@
 """ellzero: sparse optimisation under convex constraints, with an answer for how good the answer is."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What is asked, checked, and handed over: to the solver, or to the search that proves its answer."""
 
-from __future__ import annotations
-
 import math
 import numbers
 import time

@@ -263,7 +263,6 @@ class Rescaled(Risk):
         return self.scales * self.risk._gradient_of_rows(self.scales * w, rows)
 
     def restrict(self, support: Any) -> Risk:
-        """The same units on the coordinates of the support."""
         index = check_indices(support, self.n_features, "support")
         return Rescaled(self.risk.restrict(index), self.scales[index_like(index, self.scales)])
 
@@ -281,7 +280,6 @@ class Rescaled(Risk):
 
     @property
     def zero(self) -> Array:
-        """The origin."""
         return self.risk.zero
 
 
@@ -318,7 +316,6 @@ class Restricted(Risk):
         return self.risk.measured(whole, self.support[support], closely=closely)
 
     def curvature(self, point: Point) -> Curvature | None:
-        """That of the whole risk, on the support."""
         whole = self.risk.curvature(point.state)
         return None if whole is None else SelectedCurvature(whole, self.support)
 
@@ -334,7 +331,6 @@ class Restricted(Risk):
 
     @property
     def zero(self) -> Array:
-        """The origin of the restricted problem."""
         return self._pick(self.risk.zero)
 
 

@@ -152,7 +152,6 @@ class BlackBox(Risk):
         )
 
     def values_along(self, point: Point, directions: Directions, mu: float) -> np.ndarray:
-        """f(w + μu_i) for each of the directions u_i."""
         return self.evaluate(directions.points(to_host(point.w), mu))
 
     def queries(self, w: Any, t: int = 0) -> np.ndarray:
@@ -193,11 +192,9 @@ class Session(base.Session):
         self._begun = 0
 
     def facts(self) -> dict[str, Any]:
-        """What a resumed run needs, for JSON."""
         return {"asked": self.asked, "worst": self.worst, "failures": [vars(failure) for failure in self.failures]}
 
     def restore(self, facts: dict[str, Any]) -> None:
-        """Go on where a checkpoint was written."""
         self.asked, self.worst = int(facts["asked"]), float(facts["worst"])
         self.failures = [Failure(**failure) for failure in facts["failures"]]
 
@@ -207,7 +204,6 @@ class Session(base.Session):
             self._pool.close()
 
     def evaluate(self, points: Sequence[np.ndarray] | np.ndarray, essential: bool) -> np.ndarray:
-        """See `BlackBox.evaluate`."""
         repeats = self.risk.repeats
         tasks = []
         for w in points:
@@ -304,7 +300,6 @@ class Session(base.Session):
         return known
 
     def retire(self) -> None:
-        """Book what earlier sittings have asked and this one has no use for, because it goes another way."""
         if self.journal is not None and self.journal.n_unused:
             self.counts.n_monitor += self.journal.retire()
             self.counts.waiting = 0

@@ -1,7 +1,5 @@
 """Calling a user's function many times: in this process, in worker processes, or in an executor of the user's."""
 
-from __future__ import annotations
-
 import math
 import numbers
 import os

@@ -1,7 +1,5 @@
 """The queries of a run since its last checkpoint, on disk."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

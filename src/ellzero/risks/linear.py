@@ -75,11 +75,10 @@ class ExplicitIntercept(Risk):
 
     @property
     def zero(self) -> Array:
-        """The origin."""
         return self.model.design.zeros(self.n_features)
 
 
-class LinearModel(LinearTerms, Risk):
+class LinearModel(LinearTerms):
     """R(w) = Σ_i ω_i ℓ(x_iᵀw + b, y_i) / Σ_i ω_i + (ridge/2)||w||².
     With an intercept, b is profiled out: it is the minimiser for the w at hand, so R is a function of w
     alone, and by the envelope theorem its gradient is the partial one at that b. Without, b = 0.
@@ -214,14 +213,12 @@ class LinearModel(LinearTerms, Risk):
         return int(np.count_nonzero(self.double_share))
 
     def intercept(self, w: Array) -> Any:
-        """The b that is best for w; 0 without an intercept."""
         if not self.fit_intercept:
             return 0.0
         w = self.as_vector(w)
         return float(self._best_intercept(self._predict(self.design, w, self._support(w))))
 
     def with_explicit_intercept(self) -> Risk:
-        """The same with the intercept as last coordinates of w, if there is one."""
         return ExplicitIntercept(self) if self.fit_intercept else self
 
     def _support(self, w: Array) -> Array:
@@ -231,7 +228,6 @@ class LinearModel(LinearTerms, Risk):
 
     @property
     def readable(self) -> bool:  # type: ignore[override]
-        """Whether entries of X can be read."""
         return self.design.explicit
 
     @property
@@ -250,7 +246,6 @@ class LinearModel(LinearTerms, Risk):
         return to_host(in_double(self.design.columns(index).dense()))
 
     def linear_terms(self) -> LinearModel:
-        """The model itself."""
         return self
 
     def hessian_bound(self) -> tuple[np.ndarray, float, bool] | None:
@@ -273,7 +268,6 @@ class LinearModel(LinearTerms, Risk):
         return None if slopes is None else self.n_terms * share * slopes * norms
 
     def forget(self) -> None:
-        """Let go of the columns that a run has gathered."""
         self.design.forget()
 
     def column_scales(self) -> np.ndarray | None:
@@ -294,7 +288,6 @@ class LinearModel(LinearTerms, Risk):
         return None if bends is None else LinearCurvature(self, to_host(0.5 * self.share * bends).astype(float))
 
     def restrict(self, support: Any) -> Risk:
-        """The same model on the columns of the support."""
         index = check_indices(support, self.n_features, "support")
         return changed(self, design=self.design.columns(index), n_features=index.size)
 
@@ -313,7 +306,6 @@ class LinearModel(LinearTerms, Risk):
 
     @property
     def zero(self) -> Array:
-        """The origin, in the array library, dtype and device of X."""
         return self.design.zeros(self.n_features)
 
 

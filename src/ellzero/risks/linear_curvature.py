@@ -1,7 +1,5 @@
 """The quadratic models of linear models at a point, with one output or several, from few products with X."""
 
-from __future__ import annotations
-
 import math
 from functools import cached_property
 
@@ -50,7 +48,6 @@ class LinearCurvature(Curvature):
 
     @property
     def diagonal(self) -> np.ndarray:
-        """The diagonal of G."""
         if self.exact:  # the weights are the shares of the samples
             squares = self.model._column_squares
         else:
@@ -133,12 +130,11 @@ class ClassCurvature(LinearCurvature):
     """
 
     def __init__(self, model: LinearTerms, probability: np.ndarray) -> None:
-        self.model, self.exact, self.spent = model, False, 0
+        weights = 0.5 * model.double_share
+        super().__init__(model, weights)
         self.p, self.c = model.design.shape[1], model.n_outputs
-        self.room, self._cache = max(math.prod(model.design.shape), 10**7), {}
-        self.weights = 0.5 * model.double_share
         self.probability = probability
-        self.weighted = self.weights[:, None] * self.probability
+        self.weighted = weights[:, None] * probability
         self.inverse: np.ndarray | None = None
         if model.fit_intercept:
             total = np.diag(self.weighted.sum(axis=0)) - self.weighted.T @ self.probability
@@ -146,7 +142,6 @@ class ClassCurvature(LinearCurvature):
             self.inverse = _inverse(total + total.trace() / self.c)
 
     def affords(self, n_columns: int) -> bool:
-        """Whether so many columns fit."""
         return super().affords(n_columns * self.c)
 
     def _bent(self, Z: np.ndarray) -> np.ndarray:
@@ -162,7 +157,6 @@ class ClassCurvature(LinearCurvature):
 
     @property
     def diagonal(self) -> np.ndarray:
-        """The diagonal of G."""
         design, ridge = self.model.design, 0.5 * self.model.ridge
         own = self.weighted * (1 - self.probability)
         squares = np.concatenate([design.square_sums(own[:, a]) for a in range(self.c)])
@@ -188,7 +182,6 @@ class ClassCurvature(LinearCurvature):
         return images
 
     def block(self, index: np.ndarray) -> np.ndarray:
-        """G[index, index], from these columns of X alone."""
         A, label = self._columns(index), index // self.p
         W = A * self.weighted[:, label]
         gram = (W.T @ A) * (label[:, None] == label) - W.T @ (A * self.probability[:, label])

@@ -80,19 +80,15 @@ class Quadratic(Risk):
         return to_host(self.design.dense()).astype(np.float64, copy=False)
 
     def curvature(self, point: Point) -> MatrixCurvature:
-        """R itself."""
         return MatrixCurvature(self.design)
 
     def hessian_bound(self) -> tuple[np.ndarray, float, bool]:
-        """Q."""
         return 0.5 * (self._matrix + self._matrix.T), 0.0, True
 
     def squares(self) -> np.ndarray:
-        """|Q_jj|."""
         return np.asarray(np.abs(self.design.diagonal()))
 
     def quadratic_form(self, k: int) -> QuadraticForm | None:
-        """R, if it is not too large."""
         if self.n_features > LARGEST:
             return None
         Q, b = self._matrix, to_host(self.b).astype(np.float64)
@@ -148,7 +144,6 @@ class Quadratic(Risk):
         return QuadraticMeasure(Q, b, w[support])
 
     def restrict(self, support: Any) -> Quadratic:
-        """The quadratic of the support's rows and columns."""
         index = check_indices(support, self.n_features, "support")
         return changed(
             self, design=self.design.columns(index).rows(index), b=take(self.b, index), n_features=index.size
@@ -156,7 +151,6 @@ class Quadratic(Risk):
 
     @property
     def zero(self) -> Array:
-        """The origin, in the array library, dtype and device of Q."""
         return self.design.zeros(self.n_features)
 
 

@@ -1,7 +1,5 @@
 """How large and how small XᵀΩX can get: the constants of every linear model, from one routine."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """A run on disk: its state after an iteration, beside it the journal of queries, and how a run goes on from them."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -1,7 +1,5 @@
 """After the support has settled: refit the values on it, then exchange coordinates as long as that helps."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Iterator
@@ -18,8 +16,6 @@ from ..sets import ConstraintSet, EmptySlice
 from .problem import Problem
 from .projections import proposed_support
 from .refit import Units, refit
-
-__all__ = ["SwapSearch", "Units", "refit"]
 
 _BATCH = 8  # exchanges tried in a round; places looked at where not all can be
 _SMALL = 1000  # exchanges so few that a second look at the end of a search is worth its time

@@ -129,7 +129,6 @@ class Auto(Method):
         check_count(self.n_starts, "n_starts")
 
     def resolve(self, risk: Risk, sparsity: Sparsity, counts: Counts, entropy: Sequence[int]) -> Method:
-        """The method for this risk."""
         if risk.has_gradient and not (risk.convex and sparsity.of_coordinates):
             return Method(step="adaptive", projection=self.projection, name="auto (adaptive)")
         if risk.has_gradient:
@@ -183,7 +182,6 @@ class Prescribed(Method):
 
     @property
     def kind(self) -> Kind:
-        """What the theorem's gradients are made of."""
         return self.oracle.kind if self._theirs == "full" else self._theirs
 
     @property
@@ -191,7 +189,6 @@ class Prescribed(Method):
         return THEOREMS[self.theorem].oracle
 
     def resolve(self, risk: Risk, sparsity: Sparsity, counts: Counts, entropy: Sequence[int]) -> Method:
-        """The method with the theorem's numbers for this risk."""
         if self._theirs == "full" and self.epsilon is None:
             return self._with(step="1/L" if self.L is None else 1 / check_positive(self.L, "L"))
         B = self.B

@@ -53,7 +53,6 @@ class FullGradient:
     kind: ClassVar[Kind] = "full"
 
     def bind(self, risk: Risk, counts: Counts, entropy: Sequence[int]) -> Gradients:
-        """The gradients of one run."""
         return _FullGradients(risk, counts)
 
 
@@ -97,7 +96,6 @@ class MiniBatch:
     kind: ClassVar[Kind] = "batch"
 
     def bind(self, risk: Risk, counts: Counts, entropy: Sequence[int]) -> Gradients:
-        """The gradients of one run."""
         return _Batches(risk, counts, entropy, as_schedule(self.size, "size"), check_count(self.block, "block"))
 
 
@@ -150,7 +148,6 @@ class VarianceReduced:
     kind: ClassVar[Kind] = "batch"
 
     def bind(self, risk: Risk, counts: Counts, entropy: Sequence[int]) -> Gradients:
-        """The gradients of one run."""
         batches = _Batches(risk, counts, entropy, as_schedule(self.size, "size"), 1)
         return _Snapshots(batches, check_count(self.epoch, "epoch"))
 
@@ -220,7 +217,6 @@ class ZerothOrder:
     kind: ClassVar[Kind] = "directions"
 
     def bind(self, risk: Risk, counts: Counts, entropy: Sequence[int]) -> DirectionalGradients:
-        """The gradients of one run."""
         s2 = risk.n_features if self.support_size is None else check_count(self.support_size, "support_size")
         if s2 > risk.n_features:
             raise ValueError(
@@ -311,11 +307,9 @@ class DirectionalGradients(Differences, Gradients):
         return self.risk.values_along(point, directions, mu)
 
     def state(self) -> dict[str, Any]:
-        """What a resumed run needs."""
         return {"q": self.schedule.current} if isinstance(self.schedule, GrowWhenStuck) else {}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take over such a state."""
         if state:
             self.schedule.current = int(state["q"])
 

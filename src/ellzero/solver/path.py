@@ -1,7 +1,5 @@
 """The answers for many k, and the choice among them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """What moves in a run: the point, the best one, what was spent, and how it went."""
 
-from __future__ import annotations
-
 import math
 import time
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """How far a method goes along a gradient."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable
@@ -12,7 +10,7 @@ import numpy as np
 
 from .._core.arrays import Array, finfo_eps, index_like, like, norm, scatter, to_host
 from .._core.stopping import Status, Stop
-from ..risks.base import Point, Risk
+from ..risks.base import Point
 from .problem import Problem
 from .projections import Projector
 from .refit import Units, refit
@@ -39,7 +37,6 @@ class ConstantStep:
     size: float
 
     def advance(self, point: Point, gradient: Array, project: Projector) -> Point:
-        """The next point."""
         return point.risk.at(*project(point.w - self.size * gradient))
 
 
@@ -108,7 +105,6 @@ class AdaptiveStep:
     largest_L: float = 0.0
 
     def advance(self, point: Point, gradient: Array, project: Projector) -> Point:
-        """The next point."""
         L = _first_curvature(point, gradient, project) if math.isnan(self.size) else 0.5 / self.size
         for _ in range(200):
             v = point.w - gradient / L
@@ -157,7 +153,6 @@ class PursuitStep:
     tries: int = 5
 
     def advance(self, point: Point, gradient: Array, project: Projector) -> Point:
-        """The next point."""
         metric = 1.0 if self.units is None else like(self.units.scales**2, gradient)
         gamma = self.problem.gamma
         model = point.risk.curvature(point) if gamma.whole_space or gamma.orthant else None
@@ -227,7 +222,6 @@ def _first_curvature(point: Point, gradient: Array, project: Projector, metric: 
 
 def bind_step(
     step: Any,
-    risk: Risk,
     counts: Counts,
     problem: Problem,
     threshold: Projector | None,
@@ -243,6 +237,7 @@ def bind_step(
         return AdaptiveStep(counts, threshold)
     if step == "pursuit":
         return PursuitStep(counts, problem, units, deadline)
+    risk = problem.risk
     L = risk.smoothness.value
     if not 0 < L < math.inf:
         raise ValueError(
