@@ -64,7 +64,7 @@ class SearchedStep:
         base, best = self.counts.base_value(point), point
         start = size = self.size
         tries = 0
-        while tries < self.tries and self.affordable(point):
+        while tries < self.tries and self.counts.free >= point.risk.calls_per_value:
             tries += 1
             trial = point.risk.at(*project(point.w - size * gradient))
             value = self.counts.base_value(trial)
@@ -76,10 +76,6 @@ class SearchedStep:
             else:  # shorter and longer in turns: a short step cannot change the support, noise makes one look good
                 size = start * (0.5 if tries % 2 else 2.0) ** ((tries + 1) // 2)
         return best
-
-    def affordable(self, point: Point) -> bool:
-        """Whether the budget has room for another value."""
-        return self.counts.left - self.counts.reserve >= point.risk.calls_per_value
 
 
 @dataclass
