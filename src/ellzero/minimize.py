@@ -130,7 +130,11 @@ def minimize(
     if chosen is None:
         from .certificates.exact import solve_exactly
 
-        _refuse_files(checkpoint, resume, max_queries)
+        for name, value in (("checkpoint", checkpoint), ("resume", resume), ("max_queries", max_queries)):
+            if value is not None:
+                raise ValueError(
+                    f'{name} does not go with method="exact", which keeps its search in memory; leave it out'
+                )
         return solve_exactly(problem, target_gap=target, **asked)
     proof = None
     if target is not None:
@@ -345,12 +349,6 @@ def _entropy(rng: Any) -> list[int]:
     except ValueError:
         raise ValueError(f"rng as a seed must be at least 0, got rng={rng!r}") from None
     return [int(i) for i in entropy] if isinstance(entropy, (list, tuple, np.ndarray)) else [int(entropy)]  # type: ignore[arg-type]
-
-
-def _refuse_files(checkpoint: Any, resume: Any, max_queries: Any) -> None:
-    for name, value in (("checkpoint", checkpoint), ("resume", resume), ("max_queries", max_queries)):
-        if value is not None:
-            raise ValueError(f'{name} does not go with method="exact", which keeps its search in memory; leave it out')
 
 
 def _monitor_interval(monitor: str | int) -> int:

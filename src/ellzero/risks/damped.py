@@ -1,7 +1,5 @@
 """A risk with a quadratic term added, under which a search sees further."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -62,7 +60,7 @@ class Damped(Risk):
         model = self.model or self.risk.curvature(point.state)
         return None if model is None else DampedCurvature(model, self.damping)
 
-    def restrict(self, support: Any) -> Damped:
+    def restrict(self, support: Any) -> Risk:
         index = check_indices(support, self.n_features, "support")
         return Damped(self.risk.restrict(index), self.damping[index])
 

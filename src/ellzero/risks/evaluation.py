@@ -160,7 +160,8 @@ class Pool:
                 running[executor.submit(call, self.f, task.w, task.seed)] = task, slot, executor
             if self.timeout is not None:
                 for future, (_, slot, _) in running.items():
-                    if future not in deadlines and self._is_ready(slot):
+                    ready = self.ready[slot]
+                    if future not in deadlines and (ready is None or ready.done()):
                         deadlines[future] = time.monotonic() + self.timeout
             for future in self._wait(running, deadlines):
                 task, slot, executor = running.pop(future)
@@ -171,10 +172,6 @@ class Pool:
                 else:  # its process died in the call before: this one never began
                     yield task, None
                     waiting.appendleft(task)
-
-    def _is_ready(self, slot: int) -> bool:
-        ready = self.ready[slot]
-        return ready is None or ready.done()
 
     def _wait(self, running: Any, deadlines: dict[Future[Any], float]) -> list[Future[Any]]:
         """Calls that are over, by themselves or because their time is; none if a process has just become ready."""

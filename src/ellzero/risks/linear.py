@@ -1,10 +1,8 @@
 """Risks of a linear prediction: what all of them share."""
 
-from __future__ import annotations
-
 import math
 from inspect import getattr_static
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -245,7 +243,7 @@ class LinearModel(LinearTerms):
             return None
         return to_host(in_double(self.design.columns(index).dense()))
 
-    def linear_terms(self) -> LinearModel:
+    def linear_terms(self) -> Self:
         return self
 
     def hessian_bound(self) -> tuple[np.ndarray, float, bool] | None:

@@ -144,14 +144,8 @@ class ClassCurvature(LinearCurvature):
     def affords(self, n_columns: int) -> bool:
         return super().affords(n_columns * self.c)
 
-    def _bent(self, Z: np.ndarray) -> np.ndarray:
-        """½D_i Z_i for predictions Z of shape (n, c, m)."""
-        bent = self._bend(Z)
-        if self.inverse is not None:
-            bent -= self._bend(np.broadcast_to(self.inverse @ bent.sum(axis=0), Z.shape))
-        return bent
-
     def _bend(self, Z: np.ndarray) -> np.ndarray:
+        """½D_i Z_i for predictions Z of shape (n, c, m)."""
         mean = np.einsum("nc,ncm->nm", self.probability, Z)
         return np.asarray(self.weighted[:, :, None] * (Z - mean[:, None, :]))
 
@@ -173,7 +167,9 @@ class ClassCurvature(LinearCurvature):
     def images(self, index: np.ndarray, vectors: np.ndarray) -> np.ndarray:
         """G[:, index] @ vectors, at c products with X for each vector."""
         design, m = self.model.design, vectors.shape[1]
-        bent = self._bent(self._spread(self._columns(index), index, vectors))
+        bent = self._bend(self._spread(self._columns(index), index, vectors))
+        if self.inverse is not None:
+            bent -= self._bend(np.broadcast_to(self.inverse @ bent.sum(axis=0), bent.shape))
         flat = np.asfortranarray(bent.reshape(-1, self.c * m))
         images = to_host(design.adjoint(design.asarray(flat))).astype(float)
         images = images.reshape(self.p, self.c, m).swapaxes(0, 1).reshape(self.c * self.p, m)

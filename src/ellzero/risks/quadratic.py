@@ -1,10 +1,8 @@
 """A quadratic function given by its matrix."""
 
-from __future__ import annotations
-
 import math
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -143,7 +141,7 @@ class Quadratic(Risk):
         Q, b = to_host(block.dense()).astype(np.float64), to_host(self.b).astype(np.float64)[support]
         return QuadraticMeasure(Q, b, w[support])
 
-    def restrict(self, support: Any) -> Quadratic:
+    def restrict(self, support: Any) -> Self:
         index = check_indices(support, self.n_features, "support")
         return changed(
             self, design=self.design.columns(index).rows(index), b=take(self.b, index), n_features=index.size

@@ -95,11 +95,6 @@ class _Books:
     h: np.ndarray
     loss: np.ndarray
 
-    def filling(self) -> np.ndarray:
-        """What each newcomer gains in a place that is free."""
-        room = np.maximum(self.q, 1e-9 * self.diagonal)
-        return np.where(self.outside, self.worth**2 / room, -np.inf)
-
 
 @dataclass
 class SwapSearch:
@@ -274,7 +269,8 @@ class SwapSearch:
         S, free = books.S, self.problem.sparsity.k - books.S.size
         found = list(self._swaps(books, model, rivals, doubt, least)) if S.size else []
         if free > 0:
-            won = books.filling()
+            room = np.maximum(books.q, 1e-9 * books.diagonal)
+            won = np.where(books.outside, books.worth**2 / room, -np.inf)
             allowed = self.problem.sparsity.exchangeable(S, np.arange(won.size))
             if allowed is not None:
                 won[~allowed[:, -1]] = -np.inf

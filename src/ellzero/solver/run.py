@@ -1,12 +1,10 @@
 """The parts of a method, bound together for one run, apart from the loop itself."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -149,7 +147,7 @@ class Run:
 
     # While it runs.
 
-    def __enter__(self) -> Run:
+    def __enter__(self) -> Self:
         if self.journal is not None:
             self._stack.callback(self.journal.close)
         self.session = self._stack.enter_context(self.problem.risk.session(self.state.counts, self.journal))
