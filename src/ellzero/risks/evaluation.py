@@ -130,7 +130,9 @@ class Pool:
     """Worker processes of our own, which can be ended, or an executor of the user's."""
 
     def __init__(self, f: Callable[..., Any], workers: Any, timeout: float | None) -> None:
-        self.f, self.timeout = f, timeout
+        from concurrent.futures.process import BrokenProcessPool
+
+        self.f, self.timeout, self.died = f, timeout, BrokenProcessPool
         self.own = isinstance(workers, int)
         # one process an executor, so that ending a call that hangs ends no other
         self.executors: list[Any] = [_new_process() for _ in range(workers)] if self.own else [workers]
@@ -167,7 +169,7 @@ class Pool:
                 task, slot, executor = running.pop(future)
                 deadlines.pop(future, None)
                 free.append(slot)
-                if executor is self.executors[slot] or not isinstance(future.exception(), _process_died()):
+                if executor is self.executors[slot] or not isinstance(future.exception(), self.died):
                     yield task, self._outcome(future, slot)
                 else:  # its process died in the call before: this one never began
                     yield task, None
@@ -191,7 +193,7 @@ class Pool:
         except CancelledError:
             return Outcome(math.nan, "exception", "the call was cancelled by its executor", called=False)
         except Exception as error:
-            if self.own and isinstance(error, _process_died()):
+            if self.own and isinstance(error, self.died):
                 self._replace(slot)
                 return Outcome(math.nan, "worker died", str(error).splitlines()[0], error)
             return _broken(error)
@@ -215,12 +217,6 @@ def _get_ready(f: Callable[..., Any], parent: int) -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
-
-
-def _process_died() -> type[Exception]:
-    from concurrent.futures.process import BrokenProcessPool
-
-    return BrokenProcessPool
 
 
 def _new_process() -> Any:

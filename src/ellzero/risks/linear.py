@@ -249,7 +249,7 @@ class LinearModel(LinearTerms):
     def hessian_bound(self) -> tuple[np.ndarray, float, bool] | None:
         if not self.readable or not math.isfinite(self._curvature):
             return None
-        gram, squares, _, _ = self.gram()
+        gram, squares = self.gram()
         noise = 2 * EPS * (sum(self.design.shape) + 10) * self._curvature * float(squares.sum())
         H = self._curvature * self._over_outputs(gram)
         H[np.diag_indices_from(H)] += self.ridge

@@ -88,7 +88,7 @@ class LinearCurvature(Curvature):
     def block(self, index: np.ndarray) -> np.ndarray:
         """G[index, index], from these columns of X alone."""
         whole = index.size == self.model.design.shape[1]  # a refit asks for all of its few columns
-        block, squares, _, _ = self.model.gram(self.weights, None if whole else index)
+        block, squares = self.model.gram(self.weights, None if whole else index)
         if self.model.fit_intercept:
             constant = np.diagonal(block) <= ROUNDING * squares
             block[constant], block[:, constant] = 0.0, 0.0

@@ -101,9 +101,9 @@ class LeastSquares(LinearModel):
         n, d = self.n_terms, self.n_features
         if d > LARGEST or not self.readable or n * d * d > AFFORDABLE:
             return None
-        gram, squares, _, total = self.gram()
+        gram, squares = self.gram()
         share, y = self.double_share, to_host(self.y).astype(np.float64)
-        centre = float(share @ y) / total if self.fit_intercept else 0.0
+        centre = float(share @ y) / float(share.sum()) if self.fit_intercept else 0.0
         target = share * (y - centre)
         energy = float(share @ (y * y)) if self.fit_intercept else float(target @ y)
         rounding = (2 * n + d + 32) * EPS * (2 if self.fit_intercept else 1)
