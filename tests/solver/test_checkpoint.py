@@ -204,7 +204,7 @@ class TestInProcess:
 
     def test_a_torn_line_of_the_journal_is_ignored(self, tmp_path):
         from ellzero.risks.evaluation import Outcome, Task
-        from ellzero.solver.journal import Journal
+        from ellzero.risks.journal import Journal
 
         path = tmp_path / "journal"
         tasks = [Task(number, 0, np.zeros(1), None) for number in range(8)]

@@ -274,7 +274,7 @@ class TestIntercept:
         assert result.fun == pytest.approx(risk.value(result.x), rel=1e-10)
 
     def test_gradients_by_finite_differences(self):
-        from ellzero.risks.intercept import ExplicitIntercept
+        from ellzero.risks.linear import ExplicitIntercept
         from ellzero.testing import check_risk
 
         rng = np.random.default_rng(0)

@@ -4,8 +4,6 @@ NumPy is by far the most common case, so it is recognised first and used directl
 `array_api_compat`, imported only when such an array arrives.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

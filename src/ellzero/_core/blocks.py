@@ -3,8 +3,6 @@
 They are public as `ellzero.report`, and lie down here so that every object may show itself with them.
 """
 
-from __future__ import annotations
-
 import html
 import math
 import numbers

@@ -1,7 +1,5 @@
 """Random directions for zeroth-order gradients: drawn in blocks, reproducible by number, never all at once."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any

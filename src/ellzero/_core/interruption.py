@@ -1,7 +1,5 @@
 """Ctrl-C: it ends a run with its best point, and a call of many runs as a whole."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar

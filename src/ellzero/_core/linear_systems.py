@@ -1,7 +1,5 @@
 """Small linear systems whose matrix may be singular, or nearly so."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from .arrays import norm

@@ -1,7 +1,5 @@
 """How runs end: the statuses, and the exception by which any part of a run ends it."""
 
-from __future__ import annotations
-
 from enum import Enum
 
 

@@ -1,7 +1,5 @@
 """Checks of what users hand in. Every error names the argument, the value and the remedy."""
 
-from __future__ import annotations
-
 import math
 import numbers
 from collections.abc import Iterable

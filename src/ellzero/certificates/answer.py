@@ -10,8 +10,8 @@ import numpy as np
 from .._core.arrays import finfo_eps, to_host
 from ..risks import Risk
 from ..risks.accuracy import EPS, Measured, PlainMeasure, QuadraticForm
-from ..solver.exchanges import refit
 from ..solver.problem import make_problem
+from ..solver.refit import refit
 from ..solver.result import Result
 from ..theory.extents import largest_norm
 from .duplicates import without_copies

@@ -1,9 +1,7 @@
 """Linear operators."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -29,7 +27,7 @@ class Operator(Design):
         return hasattr(X, "matvec")
 
     @classmethod
-    def read(cls, X: Any, name: str) -> Operator:
+    def read(cls, X: Any, name: str) -> Self:
         from scipy.sparse.linalg import aslinearoperator
 
         operator = aslinearoperator(X)

@@ -1,7 +1,5 @@
 """From what users hand in to a Design: its kind recognised, its entries checked."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from .._core.validation import as_array

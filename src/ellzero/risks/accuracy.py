@@ -5,13 +5,11 @@ value and its rounding error, both floating-point numbers (Dekker 1971, Knuth), 
 (Ogita, Rump & Oishi 2005).
 """
 
-from __future__ import annotations
-
 import copy
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -138,7 +136,7 @@ class QuadraticForm:
     rounding: float
     flat: float | None = None
 
-    def restrict(self, index: np.ndarray) -> QuadraticForm:
+    def restrict(self, index: np.ndarray) -> Self:
         """The function of these coordinates alone, the others zero."""
         part = copy.copy(self)
         part.flat = None

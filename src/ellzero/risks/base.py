@@ -12,9 +12,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from .._core.arrays import Array, index_like, like, namespace, scatter, to_host
+from .._core.arrays import Array, index_like, like, scatter, to_host
 from .._core.directions import Directions
 from .._core.validation import NotFinite, as_numbers, check_indices, check_vector
+from ..design import take
 from .accuracy import Measured, QuadraticForm
 from .curvature import Curvature, SelectedCurvature
 from .point import Constant as Constant
@@ -263,9 +264,8 @@ class Rescaled(Risk):
         return self.scales * self.risk._gradient_of_rows(self.scales * w, rows)
 
     def restrict(self, support: Any) -> Risk:
-        """The same units on the coordinates of the support."""
         index = check_indices(support, self.n_features, "support")
-        return Rescaled(self.risk.restrict(index), self.scales[index_like(index, self.scales)])
+        return Rescaled(self.risk.restrict(index), take(self.scales, index))
 
     @property
     def smoothness(self) -> Constant:
@@ -281,7 +281,6 @@ class Rescaled(Risk):
 
     @property
     def zero(self) -> Array:
-        """The origin."""
         return self.risk.zero
 
 
@@ -297,9 +296,6 @@ class Restricted(Risk):
     def _embed(self, u: Array) -> Array:
         return scatter(u, self._index, self.risk.n_features)
 
-    def _pick(self, g: Array) -> Array:
-        return g[self._index] if isinstance(g, np.ndarray) else namespace(g).take(g, self._index, axis=0)
-
     def _forward(self, w: Array, support: Array | None) -> Point:
         return self.risk.at(self._embed(w), self._index)
 
@@ -307,10 +303,10 @@ class Restricted(Risk):
         return state.value
 
     def _gradient(self, w: Array, state: Point) -> Array:
-        return self._pick(state.gradient)
+        return take(state.gradient, self._index)
 
     def _gradient_of_rows(self, w: Array, rows: np.ndarray) -> Array:
-        return self._pick(self.risk._gradient_of_rows(self._embed(w), rows))
+        return take(self.risk._gradient_of_rows(self._embed(w), rows), self._index)
 
     def measured(self, w: np.ndarray, support: np.ndarray, *, closely: bool = True) -> Measured | None:
         whole = np.zeros(self.risk.n_features)
@@ -318,7 +314,6 @@ class Restricted(Risk):
         return self.risk.measured(whole, self.support[support], closely=closely)
 
     def curvature(self, point: Point) -> Curvature | None:
-        """That of the whole risk, on the support."""
         whole = self.risk.curvature(point.state)
         return None if whole is None else SelectedCurvature(whole, self.support)
 
@@ -334,8 +329,7 @@ class Restricted(Risk):
 
     @property
     def zero(self) -> Array:
-        """The origin of the restricted problem."""
-        return self._pick(self.risk.zero)
+        return take(self.risk.zero, self._index)
 
 
 def changed(thing: T, **facts: Any) -> T:

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -18,17 +18,8 @@ from . import base
 from .base import Point, Risk
 from .counts import Counts
 from .differences import Differences
-from .evaluation import (
-    BudgetSpent,
-    Failure,
-    Outcome,
-    Outcomes,
-    OutOfTime,
-    Pool,
-    Task,
-    evaluate_batch,
-    evaluate_here,
-)
+from .evaluation import BudgetSpent, Failure, Outcome, Outcomes, OutOfTime, Pool, Task, evaluate_batch, evaluate_here
+from .journal import Journal
 
 POLICIES = ("raise", "penalise", "retry", "drop")
 
@@ -161,7 +152,6 @@ class BlackBox(Risk):
         )
 
     def values_along(self, point: Point, directions: Directions, mu: float) -> np.ndarray:
-        """f(w + μu_i) for each of the directions u_i."""
         return self.evaluate(directions.points(to_host(point.w), mu))
 
     def queries(self, w: Any, t: int = 0) -> np.ndarray:
@@ -190,18 +180,6 @@ def _check_recheck(recheck: Any) -> tuple[int, int]:
     return check_count(recheck[0], "recheck[0]"), check_count(recheck[1], "recheck[1]")
 
 
-class Journal(Protocol):
-    """A memory of queries that outlives the process: `ellzero.solver.journal.Journal`."""
-
-    n_unused: int
-
-    def lookup(self, task: Task) -> Outcome | None: ...
-    def retire(self) -> int: ...
-    def begin(self, tasks: Sequence[Task], *, end: bool) -> None: ...
-    def void(self, task: Task) -> None: ...
-    def done(self, task: Task, outcome: Outcome) -> None: ...
-
-
 class Session(base.Session):
     """The evaluations of one run."""
 
@@ -214,11 +192,9 @@ class Session(base.Session):
         self._begun = 0
 
     def facts(self) -> dict[str, Any]:
-        """What a resumed run needs, for JSON."""
         return {"asked": self.asked, "worst": self.worst, "failures": [vars(failure) for failure in self.failures]}
 
     def restore(self, facts: dict[str, Any]) -> None:
-        """Go on where a checkpoint was written."""
         self.asked, self.worst = int(facts["asked"]), float(facts["worst"])
         self.failures = [Failure(**failure) for failure in facts["failures"]]
 
@@ -228,7 +204,6 @@ class Session(base.Session):
             self._pool.close()
 
     def evaluate(self, points: Sequence[np.ndarray] | np.ndarray, essential: bool) -> np.ndarray:
-        """See `BlackBox.evaluate`."""
         repeats = self.risk.repeats
         tasks = []
         for w in points:
@@ -325,7 +300,6 @@ class Session(base.Session):
         return known
 
     def retire(self) -> None:
-        """Book what earlier sittings have asked and this one has no use for, because it goes another way."""
         if self.journal is not None and self.journal.n_unused:
             self.counts.n_monitor += self.journal.retire()
             self.counts.waiting = 0

@@ -1,7 +1,5 @@
 """What is spent on a risk, and what may be."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Literal

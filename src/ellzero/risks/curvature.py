@@ -94,7 +94,6 @@ class Derived(Curvature):
 
     @property
     def spent(self) -> int:  # type: ignore[override]
-        """Products with the data so far."""
         return self.inner.spent
 
     def affords(self, n_columns: int) -> bool:

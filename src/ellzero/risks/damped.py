@@ -1,7 +1,5 @@
 """A risk with a quadratic term added, under which a search sees further."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -30,12 +28,10 @@ class Damped(Risk):
 
     @property
     def convex(self) -> bool:  # type: ignore[override]
-        """Whether R is known to be convex."""
         return self.risk.convex
 
     @property
     def lower_bound(self) -> float:  # type: ignore[override]
-        """That of R."""
         return self.risk.lower_bound
 
     def _forward(self, w: Array, support: Array | None) -> Point:
@@ -61,20 +57,16 @@ class Damped(Risk):
         return Constant(self.risk.strong_convexity.value + 2 * float(self.damping.min()), "bound")
 
     def curvature(self, point: Point) -> DampedCurvature | None:
-        """That of R, with the damping on its diagonal."""
         model = self.model or self.risk.curvature(point.state)
         return None if model is None else DampedCurvature(model, self.damping)
 
-    def restrict(self, support: Any) -> Damped:
-        """The same on the coordinates of the support."""
+    def restrict(self, support: Any) -> Risk:
         index = check_indices(support, self.n_features, "support")
         return Damped(self.risk.restrict(index), self.damping[index])
 
     def column_scales(self) -> np.ndarray | None:
-        """Those of R."""
         return self.risk.column_scales()
 
     @property
     def zero(self) -> Array:
-        """The origin."""
         return self.risk.zero

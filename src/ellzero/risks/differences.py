@@ -1,7 +1,5 @@
 """Gradients from differences of values: which points to ask for, and what their values tell."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Calling a user's function many times: in this process, in worker processes, or in an executor of the user's."""
 
-from __future__ import annotations
-
 import math
 import numbers
 import os
@@ -132,7 +130,9 @@ class Pool:
     """Worker processes of our own, which can be ended, or an executor of the user's."""
 
     def __init__(self, f: Callable[..., Any], workers: Any, timeout: float | None) -> None:
-        self.f, self.timeout = f, timeout
+        from concurrent.futures.process import BrokenProcessPool
+
+        self.f, self.timeout, self.died = f, timeout, BrokenProcessPool
         self.own = isinstance(workers, int)
         # one process an executor, so that ending a call that hangs ends no other
         self.executors: list[Any] = [_new_process() for _ in range(workers)] if self.own else [workers]
@@ -162,21 +162,18 @@ class Pool:
                 running[executor.submit(call, self.f, task.w, task.seed)] = task, slot, executor
             if self.timeout is not None:
                 for future, (_, slot, _) in running.items():
-                    if future not in deadlines and self._is_ready(slot):
+                    ready = self.ready[slot]
+                    if future not in deadlines and (ready is None or ready.done()):
                         deadlines[future] = time.monotonic() + self.timeout
             for future in self._wait(running, deadlines):
                 task, slot, executor = running.pop(future)
                 deadlines.pop(future, None)
                 free.append(slot)
-                if executor is self.executors[slot] or not isinstance(future.exception(), _process_died()):
+                if executor is self.executors[slot] or not isinstance(future.exception(), self.died):
                     yield task, self._outcome(future, slot)
                 else:  # its process died in the call before: this one never began
                     yield task, None
                     waiting.appendleft(task)
-
-    def _is_ready(self, slot: int) -> bool:
-        ready = self.ready[slot]
-        return ready is None or ready.done()
 
     def _wait(self, running: Any, deadlines: dict[Future[Any], float]) -> list[Future[Any]]:
         """Calls that are over, by themselves or because their time is; none if a process has just become ready."""
@@ -196,7 +193,7 @@ class Pool:
         except CancelledError:
             return Outcome(math.nan, "exception", "the call was cancelled by its executor", called=False)
         except Exception as error:
-            if self.own and isinstance(error, _process_died()):
+            if self.own and isinstance(error, self.died):
                 self._replace(slot)
                 return Outcome(math.nan, "worker died", str(error).splitlines()[0], error)
             return _broken(error)
@@ -220,12 +217,6 @@ def _get_ready(f: Callable[..., Any], parent: int) -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
-
-
-def _process_died() -> type[Exception]:
-    from concurrent.futures.process import BrokenProcessPool
-
-    return BrokenProcessPool
 
 
 def _new_process() -> Any:

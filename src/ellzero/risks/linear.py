@@ -1,28 +1,82 @@
 """Risks of a linear prediction: what all of them share."""
 
-from __future__ import annotations
-
 import math
 from inspect import getattr_static
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
-from .._core.arrays import Array, finfo_eps, index_like, to_host
+from .._core.arrays import Array, finfo_eps, index_like, namespace, to_host
 from .._core.directions import Directions
 from .._core.validation import check_indices, check_nonnegative
 from ..design import as_design, in_double, take
 from .accuracy import EPS, Measured
-from .base import Point, Risk, changed
+from .base import Constant, Point, Risk, changed
 from .curvature import Curvature
 from .damped import Damped
-from .intercept import ExplicitIntercept
 from .linear_accuracy import measure
 from .linear_curvature import LinearCurvature
 from .terms import LinearTerms
 
 
-class LinearModel(LinearTerms, Risk):
+class ExplicitIntercept(Risk):
+    """(w, b) ↦ R: a linear model whose intercept is not profiled out, so that a batch needs no other rows.
+
+    The last `model.n_outputs` coordinates are b; they carry no ridge.
+    """
+
+    def __init__(self, model: LinearTerms) -> None:
+        self.profiled, self.model = model, changed(model, fit_intercept=False)
+        self.convex, self.lower_bound = model.convex, model.lower_bound
+        self.n_terms, self.n_intercepts = model.n_terms, model.n_outputs
+        self.n_features = model.n_features + self.n_intercepts
+
+    def _split(self, u: Array) -> tuple[Array, Array]:
+        return u[: self.model.n_features], u[self.model.n_features :]
+
+    def _forward(self, w: Array, support: Array | None) -> Array:
+        coefficients, b = self._split(w)
+        if support is not None:
+            support = support[support < self.model.n_features]
+        return self.model._predict(self.model.design, coefficients, support) + b
+
+    def _value(self, w: Array, state: Array) -> float:
+        return self.model._value(self._split(w)[0], state)
+
+    def _gradient(self, w: Array, state: Array) -> Array:
+        model = self.model
+        return self._collect(w, model.design, model._share * model._slope(state, model.y))
+
+    def _gradient_of_rows(self, w: Array, rows: np.ndarray) -> Array:
+        model = self.model
+        batch = model.design.rows(rows)
+        coefficients, b = self._split(w)
+        share = model._share if isinstance(model._share, float) else take(model._share, rows)
+        slopes = model._slope(model._predict(batch, coefficients) + b, take(model.y, rows))
+        return self._collect(w, batch, (model.n_terms / rows.size) * share * slopes)
+
+    def _collect(self, u: Array, design: Any, slopes: Array) -> Array:
+        xp, model = namespace(u), self.model
+        gradient = model._collect(design, slopes) + model.ridge * self._split(u)[0]
+        return xp.concat([gradient, xp.reshape(xp.sum(slopes, axis=0), (self.n_intercepts,))])
+
+    @property
+    def smoothness(self) -> Constant:
+        """λ_max of [X 1]ᵀ[X 1] is at most that of XᵀX plus n."""
+        model = self.model
+        return Constant(model.smoothness.value + model._curvature, "bound")
+
+    @property
+    def strong_convexity(self) -> Constant:
+        """That of the profiled risk, which says nothing of b: an estimate."""
+        return Constant(self.profiled.strong_convexity.value, "estimate")
+
+    @property
+    def zero(self) -> Array:
+        return self.model.design.zeros(self.n_features)
+
+
+class LinearModel(LinearTerms):
     """R(w) = Σ_i ω_i ℓ(x_iᵀw + b, y_i) / Σ_i ω_i + (ridge/2)||w||².
     With an intercept, b is profiled out: it is the minimiser for the w at hand, so R is a function of w
     alone, and by the envelope theorem its gradient is the partial one at that b. Without, b = 0.
@@ -157,14 +211,12 @@ class LinearModel(LinearTerms, Risk):
         return int(np.count_nonzero(self.double_share))
 
     def intercept(self, w: Array) -> Any:
-        """The b that is best for w; 0 without an intercept."""
         if not self.fit_intercept:
             return 0.0
         w = self.as_vector(w)
         return float(self._best_intercept(self._predict(self.design, w, self._support(w))))
 
     def with_explicit_intercept(self) -> Risk:
-        """The same with the intercept as last coordinates of w, if there is one."""
         return ExplicitIntercept(self) if self.fit_intercept else self
 
     def _support(self, w: Array) -> Array:
@@ -174,7 +226,6 @@ class LinearModel(LinearTerms, Risk):
 
     @property
     def readable(self) -> bool:  # type: ignore[override]
-        """Whether entries of X can be read."""
         return self.design.explicit
 
     @property
@@ -192,14 +243,13 @@ class LinearModel(LinearTerms, Risk):
             return None
         return to_host(in_double(self.design.columns(index).dense()))
 
-    def linear_terms(self) -> LinearModel:
-        """The model itself."""
+    def linear_terms(self) -> Self:
         return self
 
     def hessian_bound(self) -> tuple[np.ndarray, float, bool] | None:
         if not self.readable or not math.isfinite(self._curvature):
             return None
-        gram, squares, _, _ = self.gram()
+        gram, squares = self.gram()
         noise = 2 * EPS * (sum(self.design.shape) + 10) * self._curvature * float(squares.sum())
         H = self._curvature * self._over_outputs(gram)
         H[np.diag_indices_from(H)] += self.ridge
@@ -216,7 +266,6 @@ class LinearModel(LinearTerms, Risk):
         return None if slopes is None else self.n_terms * share * slopes * norms
 
     def forget(self) -> None:
-        """Let go of the columns that a run has gathered."""
         self.design.forget()
 
     def column_scales(self) -> np.ndarray | None:
@@ -237,7 +286,6 @@ class LinearModel(LinearTerms, Risk):
         return None if bends is None else LinearCurvature(self, to_host(0.5 * self.share * bends).astype(float))
 
     def restrict(self, support: Any) -> Risk:
-        """The same model on the columns of the support."""
         index = check_indices(support, self.n_features, "support")
         return changed(self, design=self.design.columns(index), n_features=index.size)
 
@@ -256,7 +304,6 @@ class LinearModel(LinearTerms, Risk):
 
     @property
     def zero(self) -> Array:
-        """The origin, in the array library, dtype and device of X."""
         return self.design.zeros(self.n_features)
 
 

@@ -1,7 +1,5 @@
 """A linear model and its derivatives with the sizes of their rounding errors."""
 
-from __future__ import annotations
-
 import copy
 import math
 from functools import cached_property

@@ -1,7 +1,5 @@
 """The quadratic models of linear models at a point, with one output or several, from few products with X."""
 
-from __future__ import annotations
-
 import math
 from functools import cached_property
 
@@ -50,7 +48,6 @@ class LinearCurvature(Curvature):
 
     @property
     def diagonal(self) -> np.ndarray:
-        """The diagonal of G."""
         if self.exact:  # the weights are the shares of the samples
             squares = self.model._column_squares
         else:
@@ -91,7 +88,7 @@ class LinearCurvature(Curvature):
     def block(self, index: np.ndarray) -> np.ndarray:
         """G[index, index], from these columns of X alone."""
         whole = index.size == self.model.design.shape[1]  # a refit asks for all of its few columns
-        block, squares, _, _ = self.model.gram(self.weights, None if whole else index)
+        block, squares = self.model.gram(self.weights, None if whole else index)
         if self.model.fit_intercept:
             constant = np.diagonal(block) <= ROUNDING * squares
             block[constant], block[:, constant] = 0.0, 0.0
@@ -133,12 +130,11 @@ class ClassCurvature(LinearCurvature):
     """
 
     def __init__(self, model: LinearTerms, probability: np.ndarray) -> None:
-        self.model, self.exact, self.spent = model, False, 0
+        weights = 0.5 * model.double_share
+        super().__init__(model, weights)
         self.p, self.c = model.design.shape[1], model.n_outputs
-        self.room, self._cache = max(math.prod(model.design.shape), 10**7), {}
-        self.weights = 0.5 * model.double_share
         self.probability = probability
-        self.weighted = self.weights[:, None] * self.probability
+        self.weighted = weights[:, None] * probability
         self.inverse: np.ndarray | None = None
         if model.fit_intercept:
             total = np.diag(self.weighted.sum(axis=0)) - self.weighted.T @ self.probability
@@ -146,23 +142,15 @@ class ClassCurvature(LinearCurvature):
             self.inverse = _inverse(total + total.trace() / self.c)
 
     def affords(self, n_columns: int) -> bool:
-        """Whether so many columns fit."""
         return super().affords(n_columns * self.c)
 
-    def _bent(self, Z: np.ndarray) -> np.ndarray:
-        """½D_i Z_i for predictions Z of shape (n, c, m)."""
-        bent = self._bend(Z)
-        if self.inverse is not None:
-            bent -= self._bend(np.broadcast_to(self.inverse @ bent.sum(axis=0), Z.shape))
-        return bent
-
     def _bend(self, Z: np.ndarray) -> np.ndarray:
+        """½D_i Z_i for predictions Z of shape (n, c, m)."""
         mean = np.einsum("nc,ncm->nm", self.probability, Z)
         return np.asarray(self.weighted[:, :, None] * (Z - mean[:, None, :]))
 
     @property
     def diagonal(self) -> np.ndarray:
-        """The diagonal of G."""
         design, ridge = self.model.design, 0.5 * self.model.ridge
         own = self.weighted * (1 - self.probability)
         squares = np.concatenate([design.square_sums(own[:, a]) for a in range(self.c)])
@@ -179,7 +167,9 @@ class ClassCurvature(LinearCurvature):
     def images(self, index: np.ndarray, vectors: np.ndarray) -> np.ndarray:
         """G[:, index] @ vectors, at c products with X for each vector."""
         design, m = self.model.design, vectors.shape[1]
-        bent = self._bent(self._spread(self._columns(index), index, vectors))
+        bent = self._bend(self._spread(self._columns(index), index, vectors))
+        if self.inverse is not None:
+            bent -= self._bend(np.broadcast_to(self.inverse @ bent.sum(axis=0), bent.shape))
         flat = np.asfortranarray(bent.reshape(-1, self.c * m))
         images = to_host(design.adjoint(design.asarray(flat))).astype(float)
         images = images.reshape(self.p, self.c, m).swapaxes(0, 1).reshape(self.c * self.p, m)
@@ -188,7 +178,6 @@ class ClassCurvature(LinearCurvature):
         return images
 
     def block(self, index: np.ndarray) -> np.ndarray:
-        """G[index, index], from these columns of X alone."""
         A, label = self._columns(index), index // self.p
         W = A * self.weighted[:, label]
         gram = (W.T @ A) * (label[:, None] == label) - W.T @ (A * self.probability[:, label])

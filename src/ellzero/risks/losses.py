@@ -1,7 +1,5 @@
 """Losses of a linear prediction: least squares, Huber, logistic and Poisson."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -14,6 +12,8 @@ from .base import Constant, Point
 from .linear import LinearModel
 from .linear_curvature import LinearCurvature
 from .terms import check_labels
+
+_TUNING = 1.35  # times the standard deviation: 95% as efficient as least squares under normal noise
 
 
 class LeastSquares(LinearModel):
@@ -47,8 +47,7 @@ class LeastSquares(LinearModel):
     def _loss(self, z: Array) -> Array:
         return (z - self.y) ** 2
 
-    def _loss_sizes(self, z: np.ndarray) -> np.ndarray:
-        return self._loss(z)  # type: ignore[no-any-return]
+    _loss_sizes = _loss
 
     def _least_bend(self, z: np.ndarray, away: np.ndarray) -> np.ndarray:
         return np.full_like(z, 2.0)
@@ -102,9 +101,9 @@ class LeastSquares(LinearModel):
         n, d = self.n_terms, self.n_features
         if d > LARGEST or not self.readable or n * d * d > AFFORDABLE:
             return None
-        gram, squares, _, total = self.gram()
+        gram, squares = self.gram()
         share, y = self.double_share, to_host(self.y).astype(np.float64)
-        centre = float(share @ y) / total if self.fit_intercept else 0.0
+        centre = float(share @ y) / float(share.sum()) if self.fit_intercept else 0.0
         target = share * (y - centre)
         energy = float(share @ (y * y)) if self.fit_intercept else float(target @ y)
         rounding = (2 * n + d + 32) * EPS * (2 if self.fit_intercept else 1)
@@ -167,8 +166,7 @@ class Huber(LinearModel):
         clipped = self._xp.clip(residual, -self.delta, self.delta)
         return clipped * (2.0 * residual - clipped)
 
-    def _loss_sizes(self, z: np.ndarray) -> np.ndarray:
-        return self._loss(z)  # type: ignore[no-any-return]
+    _loss_sizes = _loss
 
     def _least_bend(self, z: np.ndarray, away: np.ndarray) -> np.ndarray:
         return np.where(np.abs(z - self.y) + away < self.delta, 2.0, 0.0)
@@ -197,6 +195,23 @@ class Huber(LinearModel):
         residual = self.y - z
         low, high = float(self._xp.min(residual)), float(self._xp.max(residual))
         return low, high, min(max(self._mean(residual), low), high)
+
+
+def huber_delta(values: np.ndarray, weights: np.ndarray | None = None) -> float:
+    """1.35 σ, σ being 1.4826 times the median distance from the median: the deviation of normal values."""
+    values = values.astype(float)
+    weights = np.ones(values.size) if weights is None else np.asarray(weights, float)
+    spread = 1.4826 * _median(np.abs(values - _median(values, weights)), weights)
+    return _TUNING * (spread or float(np.std(values)) or 1.0)  # more than half of them equal; all of them
+
+
+def _median(values: np.ndarray, weights: np.ndarray) -> float:
+    """The middle value, or the mean of two: as if each value came as often as its weight says."""
+    order = np.argsort(values, kind="stable")
+    reached, half = np.cumsum(weights[order]), 0.5 * float(weights.sum())
+    low, high = (int(np.searchsorted(reached, half, side=side)) for side in ("left", "right"))
+    last = values.size - 1
+    return 0.5 * float(values[order[min(low, last)]] + values[order[min(high, last)]])
 
 
 class Logistic(LinearModel):
@@ -254,8 +269,7 @@ class Logistic(LinearModel):
         size = self._xp.abs(margin)
         return 0.5 * (size - margin) + self._xp.log1p(self._xp.exp(-size))  # exp never overflows
 
-    def _loss_sizes(self, z: np.ndarray) -> np.ndarray:
-        return self._loss(z)  # type: ignore[no-any-return]
+    _loss_sizes = _loss
 
     def _least_bend(self, z: np.ndarray, away: np.ndarray) -> np.ndarray:
         with np.errstate(under="ignore"):

@@ -1,7 +1,5 @@
 """The cross-entropy of several classes."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -78,12 +76,10 @@ class Multinomial(LinearModel):
     def _collect(self, design: Design, slopes: Array) -> Array:
         return self._xp.reshape(design.adjoint(slopes).T, (-1,))
 
-    def _log_normaliser(self, z: Array) -> Array:
-        top = self._xp.max(z, axis=1, keepdims=True)
-        return top[:, 0] + self._xp.log(self._xp.sum(self._xp.exp(z - top), axis=1))
-
     def _loss(self, z: Array) -> Array:
-        return self._log_normaliser(z) - self._xp.sum(self.y * z, axis=1)
+        top = self._xp.max(z, axis=1, keepdims=True)
+        log_normaliser = top[:, 0] + self._xp.log(self._xp.sum(self._xp.exp(z - top), axis=1))
+        return log_normaliser - self._xp.sum(self.y * z, axis=1)
 
     def _accurate_loss(self, z: np.ndarray) -> np.ndarray:
         # log Σ_j exp(z_j - z_y) = top + log(exp(-top) + Σ_{j≠y} exp(z_j - z_y - top)), top >= 0
@@ -92,8 +88,7 @@ class Multinomial(LinearModel):
         others = np.where(self.y > 0, 0.0, np.exp(away - top[:, None])).sum(axis=1)
         return np.asarray(top + np.log1p(others + np.expm1(-top)))
 
-    def _loss_sizes(self, z: np.ndarray) -> np.ndarray:
-        return self._accurate_loss(z)
+    _loss_sizes = _accurate_loss
 
     def _slope(self, z: Array, y: Array) -> Array:
         return self._softmax(z) - y

@@ -1,10 +1,8 @@
 """A quadratic function given by its matrix."""
 
-from __future__ import annotations
-
 import math
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -80,19 +78,15 @@ class Quadratic(Risk):
         return to_host(self.design.dense()).astype(np.float64, copy=False)
 
     def curvature(self, point: Point) -> MatrixCurvature:
-        """R itself."""
         return MatrixCurvature(self.design)
 
     def hessian_bound(self) -> tuple[np.ndarray, float, bool]:
-        """Q."""
         return 0.5 * (self._matrix + self._matrix.T), 0.0, True
 
     def squares(self) -> np.ndarray:
-        """|Q_jj|."""
         return np.asarray(np.abs(self.design.diagonal()))
 
     def quadratic_form(self, k: int) -> QuadraticForm | None:
-        """R, if it is not too large."""
         if self.n_features > LARGEST:
             return None
         Q, b = self._matrix, to_host(self.b).astype(np.float64)
@@ -147,8 +141,7 @@ class Quadratic(Risk):
         Q, b = to_host(block.dense()).astype(np.float64), to_host(self.b).astype(np.float64)[support]
         return QuadraticMeasure(Q, b, w[support])
 
-    def restrict(self, support: Any) -> Quadratic:
-        """The quadratic of the support's rows and columns."""
+    def restrict(self, support: Any) -> Self:
         index = check_indices(support, self.n_features, "support")
         return changed(
             self, design=self.design.columns(index).rows(index), b=take(self.b, index), n_features=index.size
@@ -156,7 +149,6 @@ class Quadratic(Risk):
 
     @property
     def zero(self) -> Array:
-        """The origin, in the array library, dtype and device of Q."""
         return self.design.zeros(self.n_features)
 
 

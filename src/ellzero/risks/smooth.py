@@ -1,7 +1,5 @@
 """A risk from a user's own value and gradient."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """How large and how small XᵀΩX can get: the constants of every linear model, from one routine."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import NamedTuple
@@ -23,23 +21,17 @@ _FAILURE_PROBABILITY = 1e-10
 
 
 class Gram(NamedTuple):
-    """XᵀΩX, less Xᵀω(Xᵀω)ᵀ/Σω where an intercept takes the means away; what it was made of.
+    """XᵀΩX, less Xᵀω(Xᵀω)ᵀ/Σω where an intercept takes the means away.
 
     Attributes
     ----------
     matrix : array of shape (p, p)
     squares : array of shape (p,)
         The diagonal of XᵀΩX itself, by which rounding errors are judged.
-    sums : array of shape (p,)
-        Xᵀω.
-    total : float
-        Σω.
     """
 
     matrix: np.ndarray
     squares: np.ndarray
-    sums: np.ndarray
-    total: float
 
 
 def gram(design: Design, weights: np.ndarray | float, centred: bool) -> Gram:
@@ -47,7 +39,7 @@ def gram(design: Design, weights: np.ndarray | float, centred: bool) -> Gram:
     matrix, sums = design.moments(weights)
     total = weights * design.shape[0] if isinstance(weights, float) else float(weights.sum())
     squares = matrix.diagonal().copy()
-    return Gram(matrix - np.outer(sums, sums) / max(total, 1e-300) if centred else matrix, squares, sums, total)
+    return Gram(matrix - np.outer(sums, sums) / max(total, 1e-300) if centred else matrix, squares)
 
 
 def extreme_eigenvalues(design: Design, share: Array | float, centred: bool) -> tuple[Constant, Constant]:

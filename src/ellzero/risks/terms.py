@@ -1,9 +1,7 @@
 """The terms of a linear model: its data, weights and loss, and the intercept that is best for given predictions."""
 
-from __future__ import annotations
-
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from functools import cached_property
 from typing import Any, Self
 
@@ -12,18 +10,14 @@ import numpy as np
 from .._core.arrays import Array, finfo_eps, namespace, to_host
 from .._core.validation import as_array, check_finite, check_nonnegative, check_vector
 from ..design import Design, as_design
-from .base import Constant, changed, no_longer_exact
+from .base import Constant, Risk, changed, no_longer_exact
 from .spectrum import Gram, extreme_eigenvalues, gram
 
 
-class LinearTerms(ABC):
+class LinearTerms(Risk):
     """ℓ(x_iᵀw + b, y_i) with weights ω_i, for the rows i of X; see `LinearModel`."""
 
-    n_features: int
-    n_terms: int
-    n_outputs: int = 1
     convex: bool = True
-    lower_bound: float = -math.inf
     #: the largest second derivative of the loss
     _curvature: float = math.inf
     #: whether the loss depends on z - y alone, and is least where that is 0
@@ -80,7 +74,7 @@ class LinearTerms(ABC):
     def _bend(self, z: Array, y: Array) -> Array | None:
         return None
 
-    def _prepare(self) -> None:  # noqa: B027 - most need nothing
+    def _prepare(self) -> None:
         """What follows from targets and weights, computed when these are set."""
 
     # What proofs need to know of the loss; all on the host.

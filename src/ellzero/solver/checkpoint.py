@@ -1,7 +1,5 @@
 """A run on disk: its state after an iteration, beside it the journal of queries, and how a run goes on from them."""
 
-from __future__ import annotations
-
 import json
 import math
 import os
@@ -15,7 +13,7 @@ import numpy as np
 
 from .._core.arrays import index_like, to_host
 from ..risks.base import Point
-from .journal import Journal, journal_of
+from ..risks.journal import Journal, journal_of
 from .run import Run
 
 #: of the files; one that is changed reads no older files

@@ -1,7 +1,5 @@
 """Another start for exchanges: the answer of a damped problem, followed as the damping goes."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 

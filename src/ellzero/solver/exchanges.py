@@ -1,7 +1,5 @@
 """After the support has settled: refit the values on it, then exchange coordinates as long as that helps."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Iterator
@@ -18,8 +16,6 @@ from ..sets import ConstraintSet, EmptySlice
 from .problem import Problem
 from .projections import proposed_support
 from .refit import Units, refit
-
-__all__ = ["SwapSearch", "Units", "refit"]
 
 _BATCH = 8  # exchanges tried in a round; places looked at where not all can be
 _SMALL = 1000  # exchanges so few that a second look at the end of a search is worth its time
@@ -98,11 +94,6 @@ class _Books:
     H: np.ndarray
     h: np.ndarray
     loss: np.ndarray
-
-    def filling(self) -> np.ndarray:
-        """What each newcomer gains in a place that is free."""
-        room = np.maximum(self.q, 1e-9 * self.diagonal)
-        return np.where(self.outside, self.worth**2 / room, -np.inf)
 
 
 @dataclass
@@ -278,7 +269,8 @@ class SwapSearch:
         S, free = books.S, self.problem.sparsity.k - books.S.size
         found = list(self._swaps(books, model, rivals, doubt, least)) if S.size else []
         if free > 0:
-            won = books.filling()
+            room = np.maximum(books.q, 1e-9 * books.diagonal)
+            won = np.where(books.outside, books.worth**2 / room, -np.inf)
             allowed = self.problem.sparsity.exchangeable(S, np.arange(won.size))
             if allowed is not None:
                 won[~allowed[:, -1]] = -np.inf

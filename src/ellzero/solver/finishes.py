@@ -1,7 +1,5 @@
 """What a method does to the best point of a run, after the last iteration."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from contextlib import suppress
 from dataclasses import dataclass

@@ -15,12 +15,11 @@ from ..sparsity import Sparsity
 from ..theory.parameters import THEOREMS, Prescription, prescribe, zoht_step
 from ..theory.parameters import Oracle as Kind
 from .finishes import Exchanges, as_finish
-from .oracles import FullGradient, MiniBatch, Oracle, VarianceReduced, ZerothOrder, estimate_variance
+from .oracles import FullGradient, GrowWhenStuck, MiniBatch, Oracle, VarianceReduced, ZerothOrder, estimate_variance
 from .projections import PROJECTIONS
 from .result import Counts
 from .schedules import Geometric
 from .steps import STEPS
-from .zeroth_order import GrowWhenStuck
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,7 +129,6 @@ class Auto(Method):
         check_count(self.n_starts, "n_starts")
 
     def resolve(self, risk: Risk, sparsity: Sparsity, counts: Counts, entropy: Sequence[int]) -> Method:
-        """The method for this risk."""
         if risk.has_gradient and not (risk.convex and sparsity.of_coordinates):
             return Method(step="adaptive", projection=self.projection, name="auto (adaptive)")
         if risk.has_gradient:
@@ -184,7 +182,6 @@ class Prescribed(Method):
 
     @property
     def kind(self) -> Kind:
-        """What the theorem's gradients are made of."""
         return self.oracle.kind if self._theirs == "full" else self._theirs
 
     @property
@@ -192,7 +189,6 @@ class Prescribed(Method):
         return THEOREMS[self.theorem].oracle
 
     def resolve(self, risk: Risk, sparsity: Sparsity, counts: Counts, entropy: Sequence[int]) -> Method:
-        """The method with the theorem's numbers for this risk."""
         if self._theirs == "full" and self.epsilon is None:
             return self._with(step="1/L" if self.L is None else 1 / check_positive(self.L, "L"))
         B = self.B

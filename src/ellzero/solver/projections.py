@@ -1,14 +1,12 @@
 """From an arbitrary vector to a sparse one that lies in Γ."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from .._core.arrays import Array, index_like, is_array, namespace, scatter, to_host
-from .._core.validation import NotFinite, check_indices, check_vector, is_masked, require_finite
+from .._core.validation import check_indices, check_vector, is_masked, require_finite
 from ..sets import ConstraintSet, Everywhere
 from ..sparsity import Sparsity, as_sparsity
 
@@ -16,17 +14,6 @@ from ..sparsity import Sparsity, as_sparsity
 Projector = Callable[[Array], tuple[Array, Array | None]]
 
 PROJECTIONS = ("euclidean", "two-step", "restricted", "sparse", "convex")
-
-__all__ = [
-    "PROJECTIONS",
-    "NotFinite",
-    "Projector",
-    "euclidean_projection",
-    "hard_threshold",
-    "projector",
-    "restricted_projection",
-    "two_step_projection",
-]
 
 
 def hard_threshold(v: Any, k: int | Sparsity, *, keep: Any = None) -> Array:
@@ -80,11 +67,8 @@ def euclidean_projection(v: Any, k: int | Sparsity, constraint: ConstraintSet, *
 
     Parameters
     ----------
-    v : array of shape (d,)
-    k : int or sparsity
-    constraint : ConstraintSet
-    keep : indices or mask, optional
-        Coordinates that are always among the k.
+    v, k, constraint, keep
+        As for `two_step_projection`.
 
     Examples
     --------
@@ -107,12 +91,10 @@ def restricted_projection(v: Any, k: int | Sparsity, constraint: ConstraintSet, 
 
     Parameters
     ----------
-    v : array of shape (d,)
-    k : int or sparsity
+    v, k, keep
+        As for `two_step_projection`.
     constraint : ConstraintSet
         Its slice on the kept coordinates must not be empty.
-    keep : indices or mask, optional
-        Coordinates that are always among the k.
 
     Examples
     --------

@@ -1,7 +1,5 @@
 """The best values on a support: R minimised over a slice of Γ."""
 
-from __future__ import annotations
-
 import math
 import time
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What a run returns: the answer, how it ended, what it cost and how it went."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -43,18 +41,8 @@ class History:
 
     def append(self, fun: float, step: float, change: float, time: float, counts: Counts) -> None:
         """Add a row."""
-        self.rows.append(
-            (
-                fun,
-                step,
-                change,
-                time,
-                counts.n_gradients,
-                counts.n_values,
-                counts.n_thresholds,
-                counts.n_monitor,
-            )
-        )
+        spent = counts.n_gradients, counts.n_values, counts.n_thresholds, counts.n_monitor
+        self.rows.append((fun, step, change, time, *spent))
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -1,24 +1,23 @@
 """The parts of a method, bound together for one run, apart from the loop itself."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from .._core.arrays import Array, finfo_eps, like, norm, to_host
 from .._core.stopping import Status, Stop
+from .._core.validation import NotFinite
 from ..risks.base import Point, Risk, Session
+from ..risks.journal import Journal
 from ..sets import EmptySlice
-from .journal import Journal
 from .methods import Method
 from .oracles import Gradients
 from .problem import Problem
-from .projections import NotFinite, Projector, first_that_fits, projector
+from .projections import Projector, first_that_fits, projector
 from .refit import Units, refit
 from .result import Counts, Result
 from .state import Clock, State
@@ -59,7 +58,7 @@ class Run:
             self.plain = self._projector_in(units)
         self.project = self.plain if self.kind == "convex" else _counted(self.plain, counts)
         threshold = self._projector("sparse") if self.kind == "two-step" and not gamma.whole_space else None
-        self.step: Step = bind_step(self.method.step, risk, counts, problem, threshold, units, clock.deadline)
+        self.step: Step = bind_step(self.method.step, counts, problem, threshold, units, clock.deadline)
         self.oracle: Gradients = self.method.oracle.bind(risk, counts, entropy)
         self.state = State(problem, units, entropy, counts, clock, risk.at(*self._start(x0)), every)
         if x0 is not None and self.method.own_units:
@@ -148,7 +147,7 @@ class Run:
 
     # While it runs.
 
-    def __enter__(self) -> Run:
+    def __enter__(self) -> Self:
         if self.journal is not None:
             self._stack.callback(self.journal.close)
         self.session = self._stack.enter_context(self.problem.risk.session(self.state.counts, self.journal))

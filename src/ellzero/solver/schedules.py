@@ -1,7 +1,5 @@
 """How batches and numbers of directions grow with the iterations."""
 
-from __future__ import annotations
-
 import numbers
 from collections.abc import Callable
 from dataclasses import dataclass

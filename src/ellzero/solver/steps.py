@@ -1,7 +1,5 @@
 """How far a method goes along a gradient."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable
@@ -12,7 +10,7 @@ import numpy as np
 
 from .._core.arrays import Array, finfo_eps, index_like, like, norm, scatter, to_host
 from .._core.stopping import Status, Stop
-from ..risks.base import Point, Risk
+from ..risks.base import Point
 from .problem import Problem
 from .projections import Projector
 from .refit import Units, refit
@@ -39,7 +37,6 @@ class ConstantStep:
     size: float
 
     def advance(self, point: Point, gradient: Array, project: Projector) -> Point:
-        """The next point."""
         return point.risk.at(*project(point.w - self.size * gradient))
 
 
@@ -67,7 +64,7 @@ class SearchedStep:
         base, best = self.counts.base_value(point), point
         start = size = self.size
         tries = 0
-        while tries < self.tries and self.affordable(point):
+        while tries < self.tries and self.counts.free >= point.risk.calls_per_value:
             tries += 1
             trial = point.risk.at(*project(point.w - size * gradient))
             value = self.counts.base_value(trial)
@@ -79,10 +76,6 @@ class SearchedStep:
             else:  # shorter and longer in turns: a short step cannot change the support, noise makes one look good
                 size = start * (0.5 if tries % 2 else 2.0) ** ((tries + 1) // 2)
         return best
-
-    def affordable(self, point: Point) -> bool:
-        """Whether the budget has room for another value."""
-        return self.counts.left - self.counts.reserve >= point.risk.calls_per_value
 
 
 @dataclass
@@ -108,7 +101,6 @@ class AdaptiveStep:
     largest_L: float = 0.0
 
     def advance(self, point: Point, gradient: Array, project: Projector) -> Point:
-        """The next point."""
         L = _first_curvature(point, gradient, project) if math.isnan(self.size) else 0.5 / self.size
         for _ in range(200):
             v = point.w - gradient / L
@@ -157,7 +149,6 @@ class PursuitStep:
     tries: int = 5
 
     def advance(self, point: Point, gradient: Array, project: Projector) -> Point:
-        """The next point."""
         metric = 1.0 if self.units is None else like(self.units.scales**2, gradient)
         gamma = self.problem.gamma
         model = point.risk.curvature(point) if gamma.whole_space or gamma.orthant else None
@@ -227,7 +218,6 @@ def _first_curvature(point: Point, gradient: Array, project: Projector, metric: 
 
 def bind_step(
     step: Any,
-    risk: Risk,
     counts: Counts,
     problem: Problem,
     threshold: Projector | None,
@@ -243,6 +233,7 @@ def bind_step(
         return AdaptiveStep(counts, threshold)
     if step == "pursuit":
         return PursuitStep(counts, problem, units, deadline)
+    risk = problem.risk
     L = risk.smoothness.value
     if not 0 < L < math.inf:
         raise ValueError(

@@ -1,7 +1,5 @@
 """Why a run ends after an iteration."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

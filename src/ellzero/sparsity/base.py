@@ -1,7 +1,5 @@
 """What a sparsity is: the vectors in which at most k of something is used."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from abc import ABC, abstractmethod
@@ -98,7 +96,7 @@ class Sparsity(ABC):
             raise ValueError(f"{self!r} is made for {self.n_features} coordinates, w has {n_features}")
         return self if self.k <= (most := self.most(n_features)) else self.with_k(most)
 
-    def with_free(self, n: int) -> Sparsity:
+    def with_free(self, n: int) -> Self:
         """The same with n coordinates more at the end, which are kept and not counted: an intercept."""
         raise ValueError(
             f"mini-batches carry the intercept as a further coordinate, for which {self!r} has no place; centre the "

@@ -1,7 +1,5 @@
 """At most k nonzeros: what an int means."""
 
-from __future__ import annotations
-
 from typing import Any, Self
 
 import numpy as np

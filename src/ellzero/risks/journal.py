@@ -1,7 +1,5 @@
 """The queries of a run since its last checkpoint, on disk."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
@@ -10,9 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from ..risks.evaluation import Outcome, Task
+from .evaluation import Outcome, Task
 
 
 def journal_of(path: Path | None) -> Path | None:
@@ -145,9 +141,5 @@ class Journal:
 
 
 def _key(task: Task) -> tuple[int, int, str]:
-    return task.number, task.attempt, _digest(task.w)
-
-
-def _digest(w: np.ndarray) -> str:
-    """A name for a point: the number of a query alone does not tell a run that ended from one that goes on."""
-    return hashlib.sha1(w.tobytes(), usedforsecurity=False).hexdigest()[:16]
+    """With a name for the point: the number of a query alone does not tell a run that ended from one that goes on."""
+    return task.number, task.attempt, hashlib.sha1(task.w.tobytes(), usedforsecurity=False).hexdigest()[:16]
