@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 import weakref
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,19 +27,19 @@ from .html import table_of_coefficients
 from .request import Maker, Request, read_k
 
 
+@dataclass(eq=False, repr=False, kw_only=True)  # its __init__ is what scikit-learn asks of estimators
 class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
     """min R(w) subject to ||w||_0 <= k, w in Γ, as a scikit-learn estimator; subclasses choose R."""
 
-    k: Any
-    constraint: Any
-    groups: Any
-    keep: Any
-    ridge: Any
-    fit_intercept: bool
-    standardize: bool
-    method: str | Method
-    max_iter: int
-    random_state: Any
+    constraint: Any = None
+    groups: Any = None
+    keep: Any = None
+    ridge: Any = None
+    fit_intercept: bool = True
+    standardize: bool = True
+    method: str | Method = "auto"
+    max_iter: int = 1000
+    random_state: Any = None
 
     # Reading.
 

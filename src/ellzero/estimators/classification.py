@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -80,6 +81,7 @@ class _Classifier(ClassifierMixin, SparseLinearModel):  # type: ignore[misc]
         return chosen
 
 
+@dataclass(eq=False, repr=False)
 class SparseClassifier(_Classifier):
     """min (1/n) Σ ℓ(x_iᵀw + b, y_i) + (ridge/2)||w||²  subject to  ||w||_0 <= k,  w in Γ.
 
@@ -119,32 +121,10 @@ class SparseClassifier(_Classifier):
     True
     """
 
-    def __init__(
-        self,
-        k: int | float | None = None,
-        *,
-        constraint: Any = None,
-        groups: Any = None,
-        keep: Any = None,
-        ridge: float | None = None,
-        fit_intercept: bool = True,
-        standardize: bool = True,
-        method: Any = "auto",
-        max_iter: int = 1000,
-        random_state: Any = None,
-    ) -> None:
-        self.k = k
-        self.constraint = constraint
-        self.groups = groups
-        self.keep = keep
-        self.ridge = ridge
-        self.fit_intercept = fit_intercept
-        self.standardize = standardize
-        self.method = method
-        self.max_iter = max_iter
-        self.random_state = random_state
+    k: Any = None
 
 
+@dataclass(eq=False, repr=False)
 class SparseClassifierCV(ChosenByCrossValidation, _Classifier):
     """`SparseClassifier` with k and the ridge chosen by cross-validation, along a warm-started path of k.
 
@@ -182,36 +162,3 @@ class SparseClassifierCV(ChosenByCrossValidation, _Classifier):
     """
 
     _relative_ridges = (0.01, 0.1, 1.0)
-
-    def __init__(
-        self,
-        ks: Any = None,
-        *,
-        constraint: Any = None,
-        groups: Any = None,
-        keep: Any = None,
-        ridge: Any = None,
-        fit_intercept: bool = True,
-        standardize: bool = True,
-        method: Any = "auto",
-        max_iter: int = 1000,
-        random_state: Any = None,
-        cv: Any = None,
-        scoring: Any = None,
-        rule: str = "best",
-        n_jobs: int | None = None,
-    ) -> None:
-        self.ks = ks
-        self.constraint = constraint
-        self.groups = groups
-        self.keep = keep
-        self.ridge = ridge
-        self.fit_intercept = fit_intercept
-        self.standardize = standardize
-        self.method = method
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.cv = cv
-        self.scoring = scoring
-        self.rule = rule
-        self.n_jobs = n_jobs

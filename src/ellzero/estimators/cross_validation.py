@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 from collections.abc import Iterable
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -42,17 +43,19 @@ _RULES = ("best", "1se")
 Solution = tuple[np.ndarray, Any]
 
 
+@dataclass(eq=False, repr=False)
 class ChosenByCrossValidation(SparseLinearModel):
     """argmin over (k, ridge) of the mean score on the rows left out, then the answer for it on all rows."""
 
     #: times the typical variance of a column
     _relative_ridges: ClassVar[tuple[float, ...]] = (0.001, 0.01, 0.1, 1.0)
 
-    ks: Any
-    cv: Any
-    scoring: Any
-    rule: str
-    n_jobs: int | None
+    ks: Any = None
+    _: KW_ONLY
+    cv: Any = None
+    scoring: Any = None
+    rule: str = "best"
+    n_jobs: int | None = None
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, **params: Any) -> Any:
         """Choose k and the ridge, and find the coefficients.
