@@ -33,30 +33,12 @@ class _Classifier(ClassifierMixin, SparseLinearModel):  # type: ignore[misc]
         self.intercept_ = np.atleast_1d(np.asarray(intercept, dtype=float))
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """x_iᵀw + b: the log-odds of the second class, or a column for each of several classes.
-
-        Parameters
-        ----------
-        X : array, DataFrame or sparse matrix of shape (n_samples, n_features)
-
-        Returns
-        -------
-        array of shape (n_samples,) or (n_samples, n_classes)
-        """
+        """x_iᵀw + b: the log-odds of the second class, or a column for each of several classes."""
         z = self._linear(X)
         return z[:, 0] if z.shape[1] == 1 else z
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """The probability of each class, in the order of ``classes_``.
-
-        Parameters
-        ----------
-        X : array, DataFrame or sparse matrix of shape (n_samples, n_features)
-
-        Returns
-        -------
-        array of shape (n_samples, n_classes)
-        """
+        """The probability of each class, in the order of ``classes_``, of shape (n_samples, n_classes)."""
         z = self.decision_function(X)
         return np.column_stack([expit(-z), expit(z)]) if z.ndim == 1 else np.asarray(softmax(z, axis=1))
 
@@ -66,16 +48,7 @@ class _Classifier(ClassifierMixin, SparseLinearModel):  # type: ignore[misc]
             return np.asarray(np.log(self.predict_proba(X)))
 
     def predict(self, X: Any) -> np.ndarray:
-        """The most probable class.
-
-        Parameters
-        ----------
-        X : array, DataFrame or sparse matrix of shape (n_samples, n_features)
-
-        Returns
-        -------
-        array of shape (n_samples,)
-        """
+        """The most probable class of every row."""
         z = self.decision_function(X)
         chosen: np.ndarray = self.classes_[(z > 0).astype(int) if z.ndim == 1 else z.argmax(axis=1)]
         return chosen

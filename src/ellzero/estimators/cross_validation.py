@@ -81,7 +81,7 @@ class ChosenByCrossValidation(SparseLinearModel):
         folds, score_params = self._split(data, sample_weight, params)
         whole = maker(*data[:2])
         request, ridges = self._request(whole), self._ridges(data[0], data[2])
-        search = _Search(self, maker, data, whole, request, folds, score_params)
+        search = _Search(self, maker, data, whole, request, folds, score_params, self._scorer())
         ks, scores = search.run(self._levels(whole, request, folds), ridges)
         k, ridge = self._choose(ks, ridges, scores)
         risk = self._risk(maker, *data, ridge)
@@ -152,26 +152,24 @@ class ChosenByCrossValidation(SparseLinearModel):
             splitter=check_cv(self.cv, classifier=is_classifier(self)),
             method_mapping=MethodMapping().add(caller="fit", callee="split"),
         )
-        scorer = None if self.scoring is None else get_scorer(self.scoring)
-        return router.add(scorer=scorer, method_mapping=MethodMapping().add(caller="fit", callee="score"))
+        return router.add(scorer=self._scorer(), method_mapping=MethodMapping().add(caller="fit", callee="score"))
+
+    def _scorer(self) -> Any:
+        return None if self.scoring is None else get_scorer(self.scoring)
 
 
+@dataclass
 class _Search:
     """scores[ridge, k, fold], computed portion after portion of k."""
 
-    def __init__(
-        self,
-        model: ChosenByCrossValidation,
-        maker: Maker,
-        data: tuple[Any, ...],
-        whole: LinearModel,
-        request: Request,
-        folds: list[Any],
-        score_params: Any,
-    ) -> None:
-        self.model, self.maker, self.data, self.whole, self.request = model, maker, data, whole, request
-        self.folds, self.score_params = folds, score_params
-        self.scorer = None if model.scoring is None else get_scorer(model.scoring)
+    model: ChosenByCrossValidation
+    maker: Maker
+    data: tuple[Any, ...]
+    whole: LinearModel
+    request: Request
+    folds: list[Any]
+    score_params: Any
+    scorer: Any
 
     def run(self, portions: list[list[int]], ridges: list[float]) -> tuple[list[int], np.ndarray]:
         """All k that were tried, and their scores."""

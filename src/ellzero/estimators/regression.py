@@ -25,16 +25,7 @@ class _Regressor(RegressorMixin, SparseLinearModel):  # type: ignore[misc]
         self.coef_, self.intercept_ = x, float(intercept)
 
     def predict(self, X: Any) -> np.ndarray:
-        """Xw + b, or exp of it for the Poisson loss.
-
-        Parameters
-        ----------
-        X : array, DataFrame or sparse matrix of shape (n_samples, n_features)
-
-        Returns
-        -------
-        array of shape (n_samples,)
-        """
+        """Xw + b, or exp of it for the Poisson loss, of shape (n_samples,)."""
         z = self._linear(X)
         return np.exp(z) if self.loss == "poisson" else z
 

@@ -253,6 +253,3 @@ def _walk(
         drifted = np.zeros(returns.shape[1])
         drifted[held] = w[held] * growth[-1] / value[-1]
     return np.arange(ends[0] + 1, len(returns)), np.concatenate(parts), turnover
-
-
-__all__ = ["Backtest", "backtest", "rebalancing_days"]
