@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Any
-
 from . import risks, sets, sparsity
+from ._core.lazy import lazily
 from .minimize import minimize, minimize_path
 from .solver import schedules
 from .solver.finishes import Exchanges, LastProjection
@@ -78,15 +76,4 @@ _LAZY_NAMES = {
     "WeightsDisplay": "displays",
     "write_report": "report",
 }
-
-
-def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        return import_module(f".{name}", __name__)
-    if name in _LAZY_NAMES:
-        return getattr(import_module(f".{_LAZY_NAMES[name]}", __name__), name)
-    raise AttributeError(f"module 'ellzero' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY, *_LAZY_NAMES})
+__getattr__, __dir__ = lazily(__name__, _LAZY_NAMES, _LAZY)

@@ -1,9 +1,6 @@
 """scikit-learn estimators, loaded when first used."""
 
-from __future__ import annotations
-
-from importlib import import_module
-from typing import Any
+from .._core.lazy import lazily
 
 _WHERE = {
     "SparseRegressor": "regression",
@@ -12,13 +9,4 @@ _WHERE = {
     "SparseClassifierCV": "classification",
 }
 __all__ = list(_WHERE)
-
-
-def __getattr__(name: str) -> Any:
-    if name in _WHERE:
-        return getattr(import_module(f".{_WHERE[name]}", __name__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazily(__name__, _WHERE)

@@ -22,9 +22,8 @@ from ..certificates import certify
 from ..datasets.market import Market, make_market
 from ..datasets.readers import PathLike, read_prices, read_rows
 from ..minimize import minimize
-from ._report import Chapter
+from ._report import Chapter, Plan
 from ._track_report import Answer, Setting, finish
-from ._work import Plan
 
 K = 15
 METHODS = ("auto", "IHT-2SP", "PGD+H", "IHT+P")

@@ -22,7 +22,7 @@ from ..minimize import minimize
 from ..solver.methods import preset
 from ..theory.parameters import prescribe, zoht_step
 from ._logistic_report import Budget, Trace, finish
-from ._work import Plan
+from ._report import Plan
 
 RIDGE = 2 * 10 / 3  # (ridge/2)||w||² = (λ/c)||w||²
 SETTINGS = ((50, 0.5), (150, 0.5), (50, 0.01), (150, 0.01))

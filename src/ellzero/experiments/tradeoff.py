@@ -19,8 +19,7 @@ from .. import datasets, risks, sets, theory
 from ..displays.base import new_figure, tidy
 from ..displays.plot import GREY, styles
 from ..minimize import minimize
-from ._report import Chapter, Claim, Part, Table, against
-from ._work import Plan
+from ._report import Chapter, Claim, Part, Plan, Table, against
 
 RADII = (math.inf, 0.1, 0.5, 1.0, 2.0)
 KAPPA = 2.0

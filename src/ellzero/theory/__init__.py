@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from .._core.lazy import lazily
 
 if TYPE_CHECKING:
     from ._premises import Premise
@@ -48,15 +49,4 @@ _HOME = {
     "SampleComplexity": "sampling",
     "sample_complexity": "sampling",
 }
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        return getattr(import_module(f".{_HOME[name]}", __name__), name)
-    if name in _HOME.values():
-        return import_module(f".{name}", __name__)
-    raise AttributeError(f"module 'ellzero.theory' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazily(__name__, _HOME, set(_HOME.values()))
