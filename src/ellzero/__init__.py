@@ -1,7 +1,5 @@
 """ellzero: sparse optimisation under convex constraints, with an answer for how good the answer is."""
 
-from __future__ import annotations
-
 from . import risks, sets, sparsity
 from ._core.lazy import lazily
 from .minimize import minimize, minimize_path
@@ -14,48 +12,6 @@ from .solver.projections import euclidean_projection, hard_threshold, restricted
 from .solver.result import History, Result, Status
 
 __version__ = "0.1.0.dev0"
-__all__ = [
-    "Certificate",
-    "ConvergenceDisplay",
-    "Exchanges",
-    "FullGradient",
-    "History",
-    "IndexTracker",
-    "LastProjection",
-    "Method",
-    "MiniBatch",
-    "PathDisplay",
-    "Result",
-    "SparseClassifier",
-    "SparseClassifierCV",
-    "SparsePath",
-    "SparseRegressor",
-    "SparseRegressorCV",
-    "Status",
-    "TrackingDisplay",
-    "VarianceReduced",
-    "WeightsDisplay",
-    "ZerothOrder",
-    "backtest",
-    "certify",
-    "datasets",
-    "estimate_variance",
-    "euclidean_projection",
-    "guarantee",
-    "hard_threshold",
-    "minimize",
-    "minimize_path",
-    "preset",
-    "restricted_projection",
-    "risks",
-    "schedules",
-    "sets",
-    "sparsity",
-    "testing",
-    "theory",
-    "two_step_projection",
-    "write_report",
-]
 
 # loaded when first used, so that `import ellzero` stays as cheap as numpy
 _LAZY = {"datasets", "displays", "estimators", "experiments", "portfolio", "report", "testing", "theory"}
@@ -76,4 +32,33 @@ _LAZY_NAMES = {
     "WeightsDisplay": "displays",
     "write_report": "report",
 }
+__all__ = [
+    "Exchanges",
+    "FullGradient",
+    "History",
+    "LastProjection",
+    "Method",
+    "MiniBatch",
+    "Result",
+    "SparsePath",
+    "Status",
+    "VarianceReduced",
+    "ZerothOrder",
+    "datasets",
+    "estimate_variance",
+    "euclidean_projection",
+    "hard_threshold",
+    "minimize",
+    "minimize_path",
+    "preset",
+    "restricted_projection",
+    "risks",
+    "schedules",
+    "sets",
+    "sparsity",
+    "testing",
+    "theory",
+    "two_step_projection",
+    *_LAZY_NAMES,
+]
 __getattr__, __dir__ = lazily(__name__, _LAZY_NAMES, _LAZY)

@@ -1,7 +1,5 @@
 """Names of a package that are loaded when first used."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Collection, Mapping
 from importlib import import_module
@@ -9,15 +7,15 @@ from typing import Any
 
 
 def lazily(
-    package: str, home: Mapping[str, str], modules: Collection[str] = ()
+    package: str, homes: Mapping[str, str], modules: Collection[str] = ()
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """``__getattr__`` and ``__dir__`` of a package: names by the module that has them, and modules by their own."""
+    """The `__getattr__` and `__dir__` of a package: of names with the modules they stand in, and of modules."""
 
-    def load(name: str) -> Any:
+    def get(name: str) -> Any:
+        if name in homes:
+            return getattr(import_module(f".{homes[name]}", package), name)
         if name in modules:
             return import_module(f".{name}", package)
-        if name in home:
-            return getattr(import_module(f".{home[name]}", package), name)
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
-    return load, lambda: sorted({*vars(sys.modules[package]), *home, *modules})
+    return get, lambda: sorted({*vars(sys.modules[package]), *homes, *modules})

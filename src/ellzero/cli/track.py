@@ -1,7 +1,5 @@
 """``ellzero track``: an index with at most k names."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

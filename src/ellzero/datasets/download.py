@@ -3,8 +3,6 @@
 Nothing is ever downloaded unless one of these functions is called. Users import them from `ellzero.datasets`.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Problems to try things on: seeded random ones, and two with a known answer."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

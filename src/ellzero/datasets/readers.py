@@ -4,8 +4,6 @@ Every error names the file, the line and the column, and says what to do. Files 
 decompressed while they are read. Users import these names from `ellzero.datasets`.
 """
 
-from __future__ import annotations
-
 import bz2
 import csv
 import gzip

@@ -1,7 +1,5 @@
 """What the estimators share: reading the data, asking the question, keeping the answer, selecting, certifying."""
 
-from __future__ import annotations
-
 import warnings
 import weakref
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Sparse classification for scikit-learn."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The choice of k and of the ridge by cross-validation, along a warm-started path of k in every fold."""
 
-from __future__ import annotations
-
 import copy
 import itertools
 from collections.abc import Iterable

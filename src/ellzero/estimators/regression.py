@@ -1,7 +1,5 @@
 """Sparse regression for scikit-learn."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What logistic regression on dna has to say: tables, claims and figures of the runs."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Which experiments there are, and running them: with one thread a process, so that numbers do not depend on it."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

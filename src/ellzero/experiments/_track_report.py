@@ -1,7 +1,5 @@
 """What index tracking has to say: tables, claims and figures of the answers."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

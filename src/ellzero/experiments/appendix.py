@@ -1,7 +1,5 @@
 """The appendices: the counterexample to IHT, the smoothness example, and two-step against Euclidean projection."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Iterator

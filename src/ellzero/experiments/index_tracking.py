@@ -6,8 +6,6 @@ IHT-2SP and two baselines: projected gradient onto Γ with a final H_k ("PGD+H")
 Γ ("IHT+P"). The paper's D never binds on these markets, so that the same is asked with a D that does.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import time

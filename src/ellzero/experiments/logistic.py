@@ -6,8 +6,6 @@ s2 = d are our reading, the paper does not state them), against #IFO, #IZO and #
 The constants are those of the risk that is computed: ν = 2λ/c, L = ||X||²/(2n) + 2λ/c. The paper's L has 2λ.
 """
 
-from __future__ import annotations
-
 import math
 from functools import lru_cache
 from typing import Any

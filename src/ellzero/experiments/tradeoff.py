@@ -6,8 +6,6 @@ reaches, the optimum. For every k̄: the point (4κ²k̄, R(w̄_k̄)), or with �
 ρ in (0, 1/2], where w̄_k̄ is the optimum inside Γ (the paper's formula omits Γ).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What a market tells: prices, returns, sectors, numbers by asset; errors name the asset and the day."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The report of a run: what was asked, the answer, how it was found, what is proved, and how to run it again."""
 
-from __future__ import annotations
-
 import datetime
 import os
 import platform

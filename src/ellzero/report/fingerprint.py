@@ -1,7 +1,5 @@
 """Fingerprints of data: equal when and only when the data are (short of a collision of SHA-256)."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from typing import Any

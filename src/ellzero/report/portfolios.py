@@ -1,7 +1,5 @@
 """What a report tells of a tracked index and of a backtest."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

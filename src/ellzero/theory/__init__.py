@@ -1,7 +1,5 @@
 """What is promised before a run: the theorems' parameters, premises and bounds, and the constants they need."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from .._core.lazy import lazily
