@@ -48,10 +48,6 @@ def fetch(
         Seconds that the server may be silent.
     progress : bool
         Whether pooch shows a bar (needs tqdm).
-
-    Returns
-    -------
-    Path
     """
     pooch = _pooch()
     if urlparse(url).scheme not in ("http", "https", "ftp"):

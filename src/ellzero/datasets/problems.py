@@ -94,14 +94,10 @@ def make_classification(
 
     Parameters
     ----------
-    n, d, k : int
-        Rows, columns, and nonzeros of w.
-    correlation : float
-        Correlation of neighbouring columns, as in `make_regression`.
+    n, d, k, correlation, rng
+        As for `make_regression`.
     scale : float
         Size of the coefficients; the larger, the clearer the classes part.
-    rng : int, Generator or None
-        Seed. The same seed gives the same problem.
 
     Examples
     --------

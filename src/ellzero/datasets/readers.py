@@ -75,15 +75,6 @@ def read_returns(
 ) -> Market:
     """The returns of a CSV file laid out as in `read_prices`, but of simple returns instead of prices.
 
-    Parameters
-    ----------
-    path, index, sectors
-        As for `read_prices`.
-
-    Returns
-    -------
-    Market
-
     Examples
     --------
     >>> import tempfile, pathlib

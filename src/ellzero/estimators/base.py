@@ -44,11 +44,8 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
 
     # Reading.
 
-    def _check_y(self, y: np.ndarray) -> np.ndarray:
-        return y
-
     def _maker(self, y: np.ndarray, sample_weight: np.ndarray | None) -> Maker:
-        """What makes the risk of any rows."""
+        """What makes the risk of any rows, of a y that it can be made of."""
         raise NotImplementedError
 
     def _default_ridge(self, X: Any, sample_weight: np.ndarray | None) -> float:
@@ -75,7 +72,7 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
             with np.errstate(over="ignore"):
                 if np.isinf(sample_weight.sum()):  # only ratios matter
                     sample_weight = sample_weight / sample_weight.max()
-        return X, self._check_y(y), sample_weight
+        return X, y, sample_weight
 
     def _risk(self, maker: Maker, X: Any, y: Any, sample_weight: Any, ridge: float) -> LinearModel:
         return maker(X, y, ridge=ridge, sample_weight=sample_weight, fit_intercept=self.fit_intercept)
@@ -101,10 +98,6 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         y : array of shape (n_samples,)
         sample_weight : array of shape (n_samples,), optional
             At least 0; a row of weight 2 counts as two rows.
-
-        Returns
-        -------
-        self
         """
         read = self._read(X, y, sample_weight)
         maker = self._maker(*read[1:])

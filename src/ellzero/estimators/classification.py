@@ -15,11 +15,8 @@ from .request import Maker, classifier_ridge, read_classes
 
 
 class _Classifier(ClassifierMixin, SparseLinearModel):  # type: ignore[misc]
-    def _check_y(self, y: np.ndarray) -> np.ndarray:
-        check_classification_targets(y)
-        return y
-
     def _maker(self, y: np.ndarray, sample_weight: np.ndarray | None) -> Maker:
+        check_classification_targets(y)
         return read_classes(y, sample_weight)
 
     def _default_ridge(self, X: Any, sample_weight: np.ndarray | None) -> float:
@@ -62,10 +59,7 @@ class SparseClassifier(_Classifier):
 
     Parameters
     ----------
-    k : int, float or sparsity, optional
-        How many nonzero coefficients are allowed, or which fraction of them, or what else is counted; 5 by default, or
-        as many as there are.
-    constraint, groups
+    k, constraint, groups
         As for `SparseRegressor`; with several classes Γ holds for the coefficients of each.
     keep : indices, names or mask, optional
         Features that may always be nonzero, in each class, and are always selected; they count in k.
@@ -101,21 +95,14 @@ class SparseClassifierCV(ChosenByCrossValidation, _Classifier):
 
     Parameters
     ----------
-    ks : int, sequence of int or float, or sparsity, optional
-        The k to try: numbers or fractions; an integer K means 1, ..., K, as does a sparsity. By default 1, 2, ..., 6,
-        8, 10, 13, 16, 20, and further as long as the largest is the best.
+    ks, scoring, rule, n_jobs
+        As for `SparseRegressorCV`.
     constraint, groups, keep, fit_intercept, standardize, method, max_iter, random_state
         As for `SparseClassifier`.
     ridge : float or sequence of float, optional
         The ridges to try. By default 0.01, 0.1 and 1 times the median variance of the columns.
     cv : int, splitter or iterable
         As in scikit-learn; 5 stratified folds by default.
-    scoring : str or callable, optional
-        As in scikit-learn, greater is better; minus the mean loss on the rows left out by default.
-    rule : {"best", "1se"}
-        The best mean score, or the smallest k whose mean is within one standard error of it.
-    n_jobs : int, optional
-        Folds computed at the same time.
 
     Attributes
     ----------

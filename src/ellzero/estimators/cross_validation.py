@@ -60,16 +60,12 @@ class ChosenByCrossValidation(SparseLinearModel):
 
         Parameters
         ----------
-        X : array, DataFrame or sparse matrix of shape (n_samples, n_features)
-        y : array of shape (n_samples,)
+        X, y
+            As for the fit of one k.
         sample_weight : array of shape (n_samples,), optional
             At least 0; used in the fits and in the scores.
         **params
             For the splitter and the scorer, where scikit-learn's metadata routing is enabled.
-
-        Returns
-        -------
-        self
         """
         _raise_for_params(params, self, "fit")
         if self.rule not in _RULES:

@@ -51,10 +51,6 @@ def run(
         Processes; as many as there are cores by default.
     progress : callable, optional
         ``progress(done, total, text)``, called in this process before the first piece of work and after every one.
-
-    Returns
-    -------
-    Report
     """
     if name not in (*NAMES, "all"):
         raise ValueError(f"name must be one of {', '.join(NAMES)} or all, got {name!r}")

@@ -97,7 +97,7 @@ def answer(market: Market, title: str, cap: float, method: str, max_iter: int, p
     used = {s: float(np.abs(res.x[train.sectors == s]).sum()) for s in np.unique(train.sectors)}
     return Answer(
         title, cap, method, res.x, len(train.returns) * res.fun, seconds, int(res.support.size),
-        sum(total > 0 for total in used.values()), max(used.values()), res.nit, res.message,
+        sum(total > 0 for total in used.values()), max(used.values()),
         len(train.returns) * certify(risk, res, patience).lower_bound if method == "auto" else math.nan,
         np.cumprod(1 + market.returns @ res.x) - 1,
     )  # fmt: skip

@@ -60,10 +60,6 @@ def backtest(
     callback : callable, optional
         ``callback(day, fitted estimator)`` after each fit.
 
-    Returns
-    -------
-    Backtest
-
     Examples
     --------
     >>> import ellzero as ez

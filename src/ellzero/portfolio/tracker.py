@@ -120,10 +120,6 @@ class IndexTracker(BaseEstimator):  # type: ignore[misc]
             Returns of the index, on the same days.
         groups : mapping or Series from asset to sector, or a label for each asset, optional
             Instead of those of the constructor.
-
-        Returns
-        -------
-        self
         """
         data = read_returns(X, self._index(y))
         check_positive(self.periods_per_year, "periods_per_year")
@@ -295,18 +291,9 @@ class IndexTracker(BaseEstimator):  # type: ignore[misc]
 
         The bound is proved for larger sets, such as the caps alone or the budget alone, and so it holds for the
         portfolios that were asked for too. Few names can miss an index that many would hit, so that the gap may be
-        wide although the portfolio is the best.
-
-        Parameters
-        ----------
-        X, y : the data of the fit, which the tracker does not keep
-        time_limit, target_gap : float, optional
-            As for `ellzero.certify`.
-
-        Returns
-        -------
-        Certificate
-            Also in ``certificate_`` and ``result_.certificate``.
+        wide although the portfolio is the best. X and y are the data of the fit, which the tracker does not keep, and
+        the limits are those of `ellzero.certify`. The certificate is also in ``certificate_`` and
+        ``result_.certificate``.
         """
         check_is_fitted(self, "result_")
         data = read_returns(X, self._index(y))
