@@ -95,8 +95,6 @@ class WeightsDisplay(Display):
         """Draw `weights_` of a fitted tracker, or `coef_` of another fitted estimator."""
         weights = getattr(estimator, "weights_", None)
         weights = np.ravel(fitted(estimator, "coef_") if weights is None else weights)
-        if groups is None:
-            groups = getattr(estimator, "groups_", None)
         if groups is None and hasattr(estimator, "result_"):
             groups, found = estimator.result_.constraint.groups_and_caps(weights.size)
             cap = found if cap is None else cap
