@@ -15,7 +15,6 @@ from common import SHARED
 from ellzero import experiments
 from ellzero.experiments import (
     _logistic_report,
-    _projections,
     _report,
     _run,
     _track_report,
@@ -24,8 +23,8 @@ from ellzero.experiments import (
     logistic,
     tradeoff,
 )
-from ellzero.experiments._report import Claim, Table
-from ellzero.experiments._work import Plan, Work
+from ellzero.experiments._report import Claim, Plan, Table
+from ellzero.experiments._run import Work
 from ellzero.theory.parameters import prescribe
 
 # ---- claims, tables, work ----
@@ -62,8 +61,8 @@ def test_tables_have_all_digits_in_csv_and_few_in_markdown(tmp_path):
 def test_work_keeps_the_order_and_tells_its_progress(jobs):
     seen = []
     plan = Plan("squares", {i: (math.pow, (i, 2)) for i in range(5)}, lambda results: results)
-    with Work(5, jobs, lambda *told: seen.append(told)) as work:
-        assert work.results(plan) == {i: float(i * i) for i in range(5)}
+    work = Work(5, jobs, lambda *told: seen.append(told))
+    assert work.results(plan) == {i: float(i * i) for i in range(5)}
     assert seen == [(done, 5, "squares") for done in range(6)]
 
 
@@ -381,16 +380,16 @@ def test_iht_stays_and_ours_does_not():
 
 @pytest.mark.parametrize(("key", "same"), [("ball", True), ("nonnegative", False)])
 def test_projections_compared(key, same, monkeypatch):
-    monkeypatch.setattr(_projections, "ITERATIONS", 60)
-    found = _projections.compare(key, 0)
+    monkeypatch.setattr(appendix, "ITERATIONS", 60)
+    found = appendix.compare(key, 0)
     assert found.visited == found.drawn == 6
     assert (found.agree == 6 and found.agree_drawn == 6) == same
     assert (found.farther < 1e-9) == same
     assert found.auto <= found.euclidean * (1 + 1e-9)
-    first = next(_projections.judge([found]))
+    first = next(appendix.judge([found]))
     assert first.verdict == "confirmed"
     turned = dataclasses.replace(found, agree=0 if same else 6, agree_drawn=0 if same else 6, farther=0.0)
-    assert next(_projections.judge([turned])).verdict == "not confirmed"
+    assert next(appendix.judge([turned])).verdict == "not confirmed"
 
 
 # ---- the whole way ----

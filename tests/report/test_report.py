@@ -19,7 +19,7 @@ import matplotlib.pyplot as plt
 
 import ellzero as ez
 from ellzero import report
-from ellzero.report.portfolios import mandate
+from ellzero.report.document import mandate
 
 VOID = {"meta", "link", "br", "img", "input", "hr"}
 

@@ -1,7 +1,5 @@
 """The command ``ellzero``; needs click and rich: ``pip install ellzero[cli]``."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """The group of commands."""
 
-from __future__ import annotations
-
 import os
 from importlib import import_module
 from pkgutil import iter_modules

@@ -1,7 +1,5 @@
 """``ellzero backtest``: walks forward through the days."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

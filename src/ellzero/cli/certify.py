@@ -1,7 +1,5 @@
 """``ellzero certify``: proves how far an answer can be from the best possible one."""
 
-from __future__ import annotations
-
 import time
 import warnings
 from typing import Any

@@ -1,7 +1,5 @@
 """``ellzero demo``: a simulated index, without any file."""
 
-from __future__ import annotations
-
 import math
 import time
 

@@ -1,7 +1,5 @@
 """``ellzero fit``: from a table to weights."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

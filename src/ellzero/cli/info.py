@@ -1,7 +1,5 @@
 """``ellzero info``: what is here."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import importlib.util
 import os

@@ -145,7 +145,7 @@ def read_data(path: str, target: str | None, kind: str | None, labels: bool) -> 
     return Data(X, y, names, path)
 
 
-def read_groups(path: str, names: Sequence[str], what: str = "feature") -> list[str]:
+def read_groups(path: str, names: Sequence[str]) -> list[str]:
     """The group of every name: a CSV file with the columns symbol and sector, or feature and group."""
     with reading():
         with read_rows(path) as (header, rows):
@@ -157,7 +157,7 @@ def read_groups(path: str, names: Sequence[str], what: str = "feature") -> list[
             known = {cells[first]: cells[second] or "Unknown" for _, cells in rows}
         lost = [name for name in names if name not in known]
         if lost:
-            raise ValueError(f"{path}: no group for {some_of(lost)}; add a row for every {what}")
+            raise ValueError(f"{path}: no group for {some_of(lost)}; add a row for every feature")
     return [known[name] for name in names]
 
 
@@ -248,10 +248,8 @@ method_options = options(
     click.option("--time-limit", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS"),
 )
 #: whether the answer is followed by a proof
-certify_option = options(
-    click.option(
-        "--certify", type=click.FloatRange(min=0), metavar="SECONDS", help="Prove how good it is; 0: no branching."
-    )
+certify_option = click.option(
+    "--certify", type=click.FloatRange(min=0), metavar="SECONDS", help="Prove how good it is; 0: no branching."
 )
 #: where the answer goes
 output_options = options(

@@ -1,7 +1,5 @@
 """From answers to screens and files."""
 
-from __future__ import annotations
-
 import csv
 import json
 import math

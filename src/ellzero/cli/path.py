@@ -1,7 +1,5 @@
 """``ellzero path``: answers for many k, and the choice among them."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What `fit`, `path` and `certify` ask, and how they look for the answer, with bars and reports."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

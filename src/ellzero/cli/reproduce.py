@@ -1,7 +1,5 @@
 """``ellzero reproduce``: the paper's experiments."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

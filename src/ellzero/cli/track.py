@@ -1,7 +1,5 @@
 """``ellzero track``: an index with at most k names."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 
@@ -9,7 +7,7 @@ import click
 
 from .inputs import certify_option, output_options
 from .outputs import answer_of, satisfied, settle, show_certificate, show_weights, weights_of, write_html, write_weights
-from .screen import Screen, command, options
+from .screen import Screen, command
 from .tracking import TrackingRequest, mandate_options, market_options, tracked
 
 _EXAMPLES = """
@@ -18,19 +16,17 @@ _EXAMPLES = """
   ellzero track --returns returns.csv --index SPX --k 30 --min-weights -0.05 --budget 0.95:1 --json
   ellzero track --prices prices.csv --k 15 --keep AAPL --min-weights XOM=0.02
 """
-_OPTIONS = options(
-    click.option(
-        "--train",
-        type=click.FloatRange(0, 1, min_open=True),
-        default=0.8,
-        show_default=True,
-        metavar="SHARE",
-        help="Fit on this share of the days, the first ones; the others tell how it goes on.",
-    )
+_TRAIN = click.option(
+    "--train",
+    type=click.FloatRange(0, 1, min_open=True),
+    default=0.8,
+    show_default=True,
+    metavar="SHARE",
+    help="Fit on this share of the days, the first ones; the others tell how it goes on.",
 )
 
 
-@command(_EXAMPLES, market_options, mandate_options, _OPTIONS, certify_option, output_options)
+@command(_EXAMPLES, market_options, mandate_options, _TRAIN, certify_option, output_options)
 def track(
     screen: Screen, /, train: float, certify: float | None, out: str | None, report: str | None, **asked: Any
 ) -> None:

@@ -4,8 +4,6 @@ Each row is a stretch of 60 nucleotides; columns 3p, 3p+1, 3p+2 of X code nucleo
 one of four letters, so that the copy needs two bits for each: 3186 rows in 48 kB.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Nothing is ever downloaded unless one of these functions is called. Users import them from `ellzero.datasets`.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path
@@ -50,10 +48,6 @@ def fetch(
         Seconds that the server may be silent.
     progress : bool
         Whether pooch shows a bar (needs tqdm).
-
-    Returns
-    -------
-    Path
     """
     pooch = _pooch()
     if urlparse(url).scheme not in ("http", "https", "ftp"):

@@ -1,7 +1,5 @@
 """Problems to try things on: seeded random ones, and two with a known answer."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -96,14 +94,10 @@ def make_classification(
 
     Parameters
     ----------
-    n, d, k : int
-        Rows, columns, and nonzeros of w.
-    correlation : float
-        Correlation of neighbouring columns, as in `make_regression`.
+    n, d, k, correlation, rng
+        As for `make_regression`.
     scale : float
         Size of the coefficients; the larger, the clearer the classes part.
-    rng : int, Generator or None
-        Seed. The same seed gives the same problem.
 
     Examples
     --------

@@ -4,8 +4,6 @@ Every error names the file, the line and the column, and says what to do. Files 
 decompressed while they are read. Users import these names from `ellzero.datasets`.
 """
 
-from __future__ import annotations
-
 import bz2
 import csv
 import gzip
@@ -76,15 +74,6 @@ def read_returns(
     path: PathLike, index: str | None = None, *, sectors: PathLike | Mapping[str, str] | None = None
 ) -> Market:
     """The returns of a CSV file laid out as in `read_prices`, but of simple returns instead of prices.
-
-    Parameters
-    ----------
-    path, index, sectors
-        As for `read_prices`.
-
-    Returns
-    -------
-    Market
 
     Examples
     --------

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Display:
-    """Keeps the axes it was drawn on."""
+    """Keeps the axes it was drawn on, ``ax_``, and their ``figure_``."""
 
     ax_: Axes
     figure_: Figure | SubFigure

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class WeightsDisplay(Display):
     """Bars of the weights: Σ|w_i| of every group with its cap, or the largest single weights where there are no groups.
 
@@ -26,11 +28,6 @@ class WeightsDisplay(Display):
     groups : sequence of d labels, optional
     cap : float, or mapping from group to float, optional
     feature_names : sequence of str, optional
-
-    Attributes
-    ----------
-    ax_ : matplotlib Axes
-    figure_ : matplotlib Figure
 
     Examples
     --------
@@ -44,15 +41,10 @@ class WeightsDisplay(Display):
     >>> plt.close(display.figure_)
     """
 
-    def __init__(
-        self,
-        *,
-        weights: Mapping[str, Any],
-        groups: Sequence[Any] | None = None,
-        cap: float | Mapping[Any, float] | None = None,
-        feature_names: Sequence[str] | None = None,
-    ) -> None:
-        self.weights, self.groups, self.cap, self.feature_names = weights, groups, cap, feature_names
+    weights: Mapping[str, Any]
+    groups: Sequence[Any] | None = None
+    cap: float | Mapping[Any, float] | None = None
+    feature_names: Sequence[str] | None = None
 
     def plot(self, ax: Axes | None = None, *, most: int = 30) -> Self:
         """Draw; without groups the `most` largest weights."""
@@ -103,8 +95,6 @@ class WeightsDisplay(Display):
         """Draw `weights_` of a fitted tracker, or `coef_` of another fitted estimator."""
         weights = getattr(estimator, "weights_", None)
         weights = np.ravel(fitted(estimator, "coef_") if weights is None else weights)
-        if groups is None:
-            groups = getattr(estimator, "groups_", None)
         if groups is None and hasattr(estimator, "result_"):
             groups, found = estimator.result_.constraint.groups_and_caps(weights.size)
             cap = found if cap is None else cap
@@ -115,6 +105,7 @@ class WeightsDisplay(Display):
         return cls(weights={name: weights}, groups=groups, cap=cap, feature_names=names).plot(ax, **options)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class TrackingDisplay(Display):
     """Growth of one unit, Π(1 + r_t), in the index and in portfolios, with the days that the fit did not see shaded.
 
@@ -126,11 +117,6 @@ class TrackingDisplay(Display):
     dates : array of n_days dates, optional
     test_from : int, optional
         Number of the first day that the fit did not see; the days from there on are shaded.
-
-    Attributes
-    ----------
-    ax_ : matplotlib Axes
-    figure_ : matplotlib Figure
 
     Examples
     --------
@@ -146,15 +132,10 @@ class TrackingDisplay(Display):
     >>> plt.close(display.figure_)
     """
 
-    def __init__(
-        self,
-        *,
-        index_returns: Any,
-        portfolios: Mapping[str, Any],
-        dates: Any = None,
-        test_from: int | None = None,
-    ) -> None:
-        self.index_returns, self.portfolios, self.dates, self.test_from = index_returns, portfolios, dates, test_from
+    index_returns: Any
+    portfolios: Mapping[str, Any]
+    dates: Any = None
+    test_from: int | None = None
 
     def plot(self, ax: Axes | None = None, *, of: str = "growth") -> Self:
         """Draw `of` = "growth" of one unit, or the "difference" to the growth of the index."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -17,17 +18,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ConvergenceDisplay(Display):
     """R of the iterates against iterations, time or counts, a line for each result, and what was proved below it.
 
     Parameters
     ----------
     results : mapping from name to Result
-
-    Attributes
-    ----------
-    ax_ : matplotlib Axes
-    figure_ : matplotlib Figure
 
     Examples
     --------
@@ -40,8 +37,7 @@ class ConvergenceDisplay(Display):
     >>> plt.close(display.figure_)
     """
 
-    def __init__(self, *, results: Mapping[str, Result]) -> None:
-        self.results = results
+    results: Mapping[str, Result]
 
     def plot(self, ax: Axes | None = None, *, x: str = "iteration") -> Self:
         """Draw; `x` is "iteration" or a column of `History`."""
@@ -70,6 +66,7 @@ class ConvergenceDisplay(Display):
         return cls.from_result(fitted(estimator, "result_"), name=name, ax=ax, **options)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PathDisplay(Display):
     """R(w(k)) and the loss on held-out data, or the coefficients w(k), against k.
 
@@ -84,11 +81,6 @@ class PathDisplay(Display):
     chosen : int, optional
         A k to mark.
 
-    Attributes
-    ----------
-    ax_ : matplotlib Axes
-    figure_ : matplotlib Figure
-
     Examples
     --------
     >>> import ellzero as ez, matplotlib.pyplot as plt
@@ -100,15 +92,10 @@ class PathDisplay(Display):
     >>> plt.close(display.figure_)
     """
 
-    def __init__(
-        self,
-        *,
-        results: Iterable[Result],
-        held_out: tuple[Any, Any] | None = None,
-        feature_names: Sequence[str] | None = None,
-        chosen: int | None = None,
-    ) -> None:
-        self.results, self.held_out, self.feature_names, self.chosen = results, held_out, feature_names, chosen
+    results: Iterable[Result]
+    held_out: tuple[Any, Any] | None = None
+    feature_names: Sequence[str] | None = None
+    chosen: int | None = None
 
     def plot(self, ax: Axes | None = None, *, of: str = "loss", most: int = 8) -> Self:
         """Draw `of` = "loss" or "coefficients"; the `most` largest coefficients have a colour and a name."""

@@ -1,10 +1,9 @@
 """What the estimators share: reading the data, asking the question, keeping the answer, selecting, certifying."""
 
-from __future__ import annotations
-
 import warnings
 import weakref
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,37 +15,37 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from .._core.arrays import to_host
+from .._core.blocks import facts, fragment, table
 from .._core.validation import as_array, is_masked
 from ..risks import LinearModel
 from ..solver.methods import Method
 from ..solver.result import Result, Status
 from ..sparsity import Sparsity
 from .certified import certify_fitted
-from .html import table_of_coefficients
 from .request import Maker, Request, read_k
 
+#: features that notebooks show
+_MOST = 50
 
+
+@dataclass(eq=False, repr=False, kw_only=True)  # its __init__ is what scikit-learn asks of estimators
 class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
     """min R(w) subject to ||w||_0 <= k, w in Γ, as a scikit-learn estimator; subclasses choose R."""
 
-    k: Any
-    constraint: Any
-    groups: Any
-    keep: Any
-    ridge: Any
-    fit_intercept: bool
-    standardize: bool
-    method: str | Method
-    max_iter: int
-    random_state: Any
+    constraint: Any = None
+    groups: Any = None
+    keep: Any = None
+    ridge: Any = None
+    fit_intercept: bool = True
+    standardize: bool = True
+    method: str | Method = "auto"
+    max_iter: int = 1000
+    random_state: Any = None
 
     # Reading.
 
-    def _check_y(self, y: np.ndarray) -> np.ndarray:
-        return y
-
     def _maker(self, y: np.ndarray, sample_weight: np.ndarray | None) -> Maker:
-        """What makes the risk of any rows."""
+        """What makes the risk of any rows, of a y that it can be made of."""
         raise NotImplementedError
 
     def _default_ridge(self, X: Any, sample_weight: np.ndarray | None) -> float:
@@ -73,7 +72,7 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
             with np.errstate(over="ignore"):
                 if np.isinf(sample_weight.sum()):  # only ratios matter
                     sample_weight = sample_weight / sample_weight.max()
-        return X, self._check_y(y), sample_weight
+        return X, y, sample_weight
 
     def _risk(self, maker: Maker, X: Any, y: Any, sample_weight: Any, ridge: float) -> LinearModel:
         return maker(X, y, ridge=ridge, sample_weight=sample_weight, fit_intercept=self.fit_intercept)
@@ -99,10 +98,6 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         y : array of shape (n_samples,)
         sample_weight : array of shape (n_samples,), optional
             At least 0; a row of weight 2 counts as two rows.
-
-        Returns
-        -------
-        self
         """
         read = self._read(X, y, sample_weight)
         maker = self._maker(*read[1:])
@@ -219,3 +214,26 @@ def _weakly(thing: Any) -> Callable[[], Any]:
         return weakref.ref(thing)
     except TypeError:
         return lambda: thing
+
+
+def table_of_coefficients(model: Any) -> str:
+    """The answer as HTML: what was selected, the largest coefficients first."""
+    result, coefficients, selected = model.result_, np.atleast_2d(model.coef_), model.get_support(indices=True)
+    names = getattr(model, "feature_names_in_", np.array([f"x{j}" for j in range(model.n_features_in_)], dtype=object))
+    order = selected[np.argsort(-np.abs(coefficients[:, selected]).max(axis=0), kind="stable")]
+    shown = order[:_MOST]
+    if len(coefficients) == 1:
+        columns = {"coefficient": coefficients[0, shown].tolist()}
+    else:
+        columns = {f"{label}": row[shown].tolist() for label, row in zip(model.classes_, coefficients, strict=True)}
+    more = f" (the {_MOST} largest coefficients)" if selected.size > _MOST else ""
+    summary = {
+        "nonzeros": result.sparsity.describe(result.x),
+        "constraint": "none" if result.constraint.whole_space else repr(result.constraint),
+        "objective": f"{result.fun:.6g}",
+        "intercept": ", ".join(f"{b:.4g}" for b in np.atleast_1d(model.intercept_)),
+        "status": result.message,
+    }
+    data = {"feature": [str(name) for name in names[shown]], **columns}
+    body = table(data, f"selected features{more}", sort=False, bar="coefficient" if len(columns) == 1 else None)
+    return fragment(facts(summary), body)

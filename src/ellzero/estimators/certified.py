@@ -1,7 +1,5 @@
 """The certificate of a fitted estimator, which does not keep its data: they are given again."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,6 @@
 """Sparse classification for scikit-learn."""
 
-from __future__ import annotations
-
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,11 +15,8 @@ from .request import Maker, classifier_ridge, read_classes
 
 
 class _Classifier(ClassifierMixin, SparseLinearModel):  # type: ignore[misc]
-    def _check_y(self, y: np.ndarray) -> np.ndarray:
-        check_classification_targets(y)
-        return y
-
     def _maker(self, y: np.ndarray, sample_weight: np.ndarray | None) -> Maker:
+        check_classification_targets(y)
         return read_classes(y, sample_weight)
 
     def _default_ridge(self, X: Any, sample_weight: np.ndarray | None) -> float:
@@ -32,30 +28,12 @@ class _Classifier(ClassifierMixin, SparseLinearModel):  # type: ignore[misc]
         self.intercept_ = np.atleast_1d(np.asarray(intercept, dtype=float))
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """x_iᵀw + b: the log-odds of the second class, or a column for each of several classes.
-
-        Parameters
-        ----------
-        X : array, DataFrame or sparse matrix of shape (n_samples, n_features)
-
-        Returns
-        -------
-        array of shape (n_samples,) or (n_samples, n_classes)
-        """
+        """x_iᵀw + b: the log-odds of the second class, or a column for each of several classes."""
         z = self._linear(X)
         return z[:, 0] if z.shape[1] == 1 else z
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """The probability of each class, in the order of ``classes_``.
-
-        Parameters
-        ----------
-        X : array, DataFrame or sparse matrix of shape (n_samples, n_features)
-
-        Returns
-        -------
-        array of shape (n_samples, n_classes)
-        """
+        """The probability of each class, in the order of ``classes_``, of shape (n_samples, n_classes)."""
         z = self.decision_function(X)
         return np.column_stack([expit(-z), expit(z)]) if z.ndim == 1 else np.asarray(softmax(z, axis=1))
 
@@ -65,21 +43,13 @@ class _Classifier(ClassifierMixin, SparseLinearModel):  # type: ignore[misc]
             return np.asarray(np.log(self.predict_proba(X)))
 
     def predict(self, X: Any) -> np.ndarray:
-        """The most probable class.
-
-        Parameters
-        ----------
-        X : array, DataFrame or sparse matrix of shape (n_samples, n_features)
-
-        Returns
-        -------
-        array of shape (n_samples,)
-        """
+        """The most probable class of every row."""
         z = self.decision_function(X)
         chosen: np.ndarray = self.classes_[(z > 0).astype(int) if z.ndim == 1 else z.argmax(axis=1)]
         return chosen
 
 
+@dataclass(eq=False, repr=False)
 class SparseClassifier(_Classifier):
     """min (1/n) Σ ℓ(x_iᵀw + b, y_i) + (ridge/2)||w||²  subject to  ||w||_0 <= k,  w in Γ.
 
@@ -89,10 +59,7 @@ class SparseClassifier(_Classifier):
 
     Parameters
     ----------
-    k : int, float or sparsity, optional
-        How many nonzero coefficients are allowed, or which fraction of them, or what else is counted; 5 by default, or
-        as many as there are.
-    constraint, groups
+    k, constraint, groups
         As for `SparseRegressor`; with several classes Γ holds for the coefficients of each.
     keep : indices, names or mask, optional
         Features that may always be nonzero, in each class, and are always selected; they count in k.
@@ -119,52 +86,23 @@ class SparseClassifier(_Classifier):
     True
     """
 
-    def __init__(
-        self,
-        k: int | float | None = None,
-        *,
-        constraint: Any = None,
-        groups: Any = None,
-        keep: Any = None,
-        ridge: float | None = None,
-        fit_intercept: bool = True,
-        standardize: bool = True,
-        method: Any = "auto",
-        max_iter: int = 1000,
-        random_state: Any = None,
-    ) -> None:
-        self.k = k
-        self.constraint = constraint
-        self.groups = groups
-        self.keep = keep
-        self.ridge = ridge
-        self.fit_intercept = fit_intercept
-        self.standardize = standardize
-        self.method = method
-        self.max_iter = max_iter
-        self.random_state = random_state
+    k: Any = None
 
 
+@dataclass(eq=False, repr=False)
 class SparseClassifierCV(ChosenByCrossValidation, _Classifier):
     """`SparseClassifier` with k and the ridge chosen by cross-validation, along a warm-started path of k.
 
     Parameters
     ----------
-    ks : int, sequence of int or float, or sparsity, optional
-        The k to try: numbers or fractions; an integer K means 1, ..., K, as does a sparsity. By default 1, 2, ..., 6,
-        8, 10, 13, 16, 20, and further as long as the largest is the best.
+    ks, scoring, rule, n_jobs
+        As for `SparseRegressorCV`.
     constraint, groups, keep, fit_intercept, standardize, method, max_iter, random_state
         As for `SparseClassifier`.
     ridge : float or sequence of float, optional
         The ridges to try. By default 0.01, 0.1 and 1 times the median variance of the columns.
     cv : int, splitter or iterable
         As in scikit-learn; 5 stratified folds by default.
-    scoring : str or callable, optional
-        As in scikit-learn, greater is better; minus the mean loss on the rows left out by default.
-    rule : {"best", "1se"}
-        The best mean score, or the smallest k whose mean is within one standard error of it.
-    n_jobs : int, optional
-        Folds computed at the same time.
 
     Attributes
     ----------
@@ -182,36 +120,3 @@ class SparseClassifierCV(ChosenByCrossValidation, _Classifier):
     """
 
     _relative_ridges = (0.01, 0.1, 1.0)
-
-    def __init__(
-        self,
-        ks: Any = None,
-        *,
-        constraint: Any = None,
-        groups: Any = None,
-        keep: Any = None,
-        ridge: Any = None,
-        fit_intercept: bool = True,
-        standardize: bool = True,
-        method: Any = "auto",
-        max_iter: int = 1000,
-        random_state: Any = None,
-        cv: Any = None,
-        scoring: Any = None,
-        rule: str = "best",
-        n_jobs: int | None = None,
-    ) -> None:
-        self.ks = ks
-        self.constraint = constraint
-        self.groups = groups
-        self.keep = keep
-        self.ridge = ridge
-        self.fit_intercept = fit_intercept
-        self.standardize = standardize
-        self.method = method
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.cv = cv
-        self.scoring = scoring
-        self.rule = rule
-        self.n_jobs = n_jobs

@@ -1,10 +1,9 @@
 """The choice of k and of the ridge by cross-validation, along a warm-started path of k in every fold."""
 
-from __future__ import annotations
-
 import copy
 import itertools
 from collections.abc import Iterable
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -42,33 +41,31 @@ _RULES = ("best", "1se")
 Solution = tuple[np.ndarray, Any]
 
 
+@dataclass(eq=False, repr=False)
 class ChosenByCrossValidation(SparseLinearModel):
     """argmin over (k, ridge) of the mean score on the rows left out, then the answer for it on all rows."""
 
     #: times the typical variance of a column
     _relative_ridges: ClassVar[tuple[float, ...]] = (0.001, 0.01, 0.1, 1.0)
 
-    ks: Any
-    cv: Any
-    scoring: Any
-    rule: str
-    n_jobs: int | None
+    ks: Any = None
+    _: KW_ONLY
+    cv: Any = None
+    scoring: Any = None
+    rule: str = "best"
+    n_jobs: int | None = None
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, **params: Any) -> Any:
         """Choose k and the ridge, and find the coefficients.
 
         Parameters
         ----------
-        X : array, DataFrame or sparse matrix of shape (n_samples, n_features)
-        y : array of shape (n_samples,)
+        X, y
+            As for the fit of one k.
         sample_weight : array of shape (n_samples,), optional
             At least 0; used in the fits and in the scores.
         **params
             For the splitter and the scorer, where scikit-learn's metadata routing is enabled.
-
-        Returns
-        -------
-        self
         """
         _raise_for_params(params, self, "fit")
         if self.rule not in _RULES:
@@ -78,7 +75,7 @@ class ChosenByCrossValidation(SparseLinearModel):
         folds, score_params = self._split(data, sample_weight, params)
         whole = maker(*data[:2])
         request, ridges = self._request(whole), self._ridges(data[0], data[2])
-        search = _Search(self, maker, data, whole, request, folds, score_params)
+        search = _Search(self, maker, data, whole, request, folds, score_params, self._scorer())
         ks, scores = search.run(self._levels(whole, request, folds), ridges)
         k, ridge = self._choose(ks, ridges, scores)
         risk = self._risk(maker, *data, ridge)
@@ -149,26 +146,24 @@ class ChosenByCrossValidation(SparseLinearModel):
             splitter=check_cv(self.cv, classifier=is_classifier(self)),
             method_mapping=MethodMapping().add(caller="fit", callee="split"),
         )
-        scorer = None if self.scoring is None else get_scorer(self.scoring)
-        return router.add(scorer=scorer, method_mapping=MethodMapping().add(caller="fit", callee="score"))
+        return router.add(scorer=self._scorer(), method_mapping=MethodMapping().add(caller="fit", callee="score"))
+
+    def _scorer(self) -> Any:
+        return None if self.scoring is None else get_scorer(self.scoring)
 
 
+@dataclass
 class _Search:
     """scores[ridge, k, fold], computed portion after portion of k."""
 
-    def __init__(
-        self,
-        model: ChosenByCrossValidation,
-        maker: Maker,
-        data: tuple[Any, ...],
-        whole: LinearModel,
-        request: Request,
-        folds: list[Any],
-        score_params: Any,
-    ) -> None:
-        self.model, self.maker, self.data, self.whole, self.request = model, maker, data, whole, request
-        self.folds, self.score_params = folds, score_params
-        self.scorer = None if model.scoring is None else get_scorer(model.scoring)
+    model: ChosenByCrossValidation
+    maker: Maker
+    data: tuple[Any, ...]
+    whole: LinearModel
+    request: Request
+    folds: list[Any]
+    score_params: Any
+    scorer: Any
 
     def run(self, portions: list[list[int]], ridges: list[float]) -> tuple[list[int], np.ndarray]:
         """All k that were tried, and their scores."""

@@ -1,7 +1,6 @@
 """Sparse regression for scikit-learn."""
 
-from __future__ import annotations
-
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,8 +12,9 @@ from .cross_validation import ChosenByCrossValidation
 from .request import Maker, read_loss
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class _Regressor(RegressorMixin, SparseLinearModel):  # type: ignore[misc]
-    loss: Any
+    loss: Any = "squared"
 
     def _maker(self, y: np.ndarray, sample_weight: np.ndarray | None) -> Maker:
         return read_loss(self.loss, y, sample_weight)
@@ -23,16 +23,7 @@ class _Regressor(RegressorMixin, SparseLinearModel):  # type: ignore[misc]
         self.coef_, self.intercept_ = x, float(intercept)
 
     def predict(self, X: Any) -> np.ndarray:
-        """Xw + b, or exp of it for the Poisson loss.
-
-        Parameters
-        ----------
-        X : array, DataFrame or sparse matrix of shape (n_samples, n_features)
-
-        Returns
-        -------
-        array of shape (n_samples,)
-        """
+        """Xw + b, or exp of it for the Poisson loss, of shape (n_samples,)."""
         z = self._linear(X)
         return np.exp(z) if self.loss == "poisson" else z
 
@@ -42,6 +33,7 @@ class _Regressor(RegressorMixin, SparseLinearModel):  # type: ignore[misc]
         return tags
 
 
+@dataclass(eq=False, repr=False)
 class SparseRegressor(_Regressor):
     """min (1/n) Σ ℓ(x_iᵀw + b, y_i) + (ridge/2)||w||²  subject to  ||w||_0 <= k,  w in Γ.
 
@@ -95,34 +87,11 @@ class SparseRegressor(_Regressor):
     True
     """
 
-    def __init__(
-        self,
-        k: int | float | None = None,
-        *,
-        loss: Any = "squared",
-        constraint: Any = None,
-        groups: Any = None,
-        keep: Any = None,
-        ridge: float = 0.0,
-        fit_intercept: bool = True,
-        standardize: bool = True,
-        method: Any = "auto",
-        max_iter: int = 1000,
-        random_state: Any = None,
-    ) -> None:
-        self.k = k
-        self.loss = loss
-        self.constraint = constraint
-        self.groups = groups
-        self.keep = keep
-        self.ridge = ridge
-        self.fit_intercept = fit_intercept
-        self.standardize = standardize
-        self.method = method
-        self.max_iter = max_iter
-        self.random_state = random_state
+    k: Any = None
+    ridge: float = field(default=0.0, kw_only=True)
 
 
+@dataclass(eq=False, repr=False)
 class SparseRegressorCV(ChosenByCrossValidation, _Regressor):
     """`SparseRegressor` with k and the ridge chosen by cross-validation, along a warm-started path of k.
 
@@ -162,38 +131,3 @@ class SparseRegressorCV(ChosenByCrossValidation, _Regressor):
     >>> ez.SparseRegressorCV(ks=6, ridge=0.0, rule="1se").fit(problem.X, problem.y).k_
     3
     """
-
-    def __init__(
-        self,
-        ks: Any = None,
-        *,
-        loss: Any = "squared",
-        constraint: Any = None,
-        groups: Any = None,
-        keep: Any = None,
-        ridge: Any = None,
-        fit_intercept: bool = True,
-        standardize: bool = True,
-        method: Any = "auto",
-        max_iter: int = 1000,
-        random_state: Any = None,
-        cv: Any = None,
-        scoring: Any = None,
-        rule: str = "best",
-        n_jobs: int | None = None,
-    ) -> None:
-        self.ks = ks
-        self.loss = loss
-        self.constraint = constraint
-        self.groups = groups
-        self.keep = keep
-        self.ridge = ridge
-        self.fit_intercept = fit_intercept
-        self.standardize = standardize
-        self.method = method
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.cv = cv
-        self.scoring = scoring
-        self.rule = rule
-        self.n_jobs = n_jobs

@@ -64,13 +64,7 @@ class Request:
 
     @classmethod
     def read(
-        cls,
-        risk: Risk,
-        constraint: Any,
-        groups: Any,
-        keep: Any,
-        standardize: bool,
-        names: np.ndarray | None = None,
+        cls, risk: Risk, constraint: Any, groups: Any, keep: Any, standardize: bool, names: np.ndarray | None = None
     ) -> Request:
         """From what the user says about the features of one class, for risks such as this one."""
         n_features = risk.n_features // risk.n_outputs

@@ -1,7 +1,5 @@
 """``python -m ellzero.experiments all --out DIR``, where the command line of ellzero is not installed."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 

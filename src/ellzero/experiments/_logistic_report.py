@@ -1,7 +1,5 @@
 """What logistic regression on dna has to say: tables, claims and figures of the runs."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,6 +17,13 @@ COUNTS = {
     "n_values": "#IZO, function values",
     "n_thresholds": "#HT, hard thresholdings",
 }
+#: the methods that are drawn against each
+CONSTRAINED = {
+    "n_gradients": ("FG-HT-2SP", "HSG-HT-2SP"),
+    "n_values": ("HZO-HT-2SP", "auto (values)"),
+    "n_thresholds": ("FG-HT-2SP", "HSG-HT-2SP", "HZO-HT-2SP"),
+}
+FREE = {"n_values": ("HZO-HT", "ZOHT"), "n_thresholds": ("HZO-HT", "ZOHT")}
 LABELS = {"auto": "ours (auto)", "auto (values)": "ours, values alone"}
 
 
@@ -109,7 +114,7 @@ def finish(traces: Sequence[Trace], budget: Budget, ratios: Mapping[str, float])
             words,
             {
                 "logistic_2sp": (
-                    draw_constrained(constrained),
+                    draw(constrained, CONSTRAINED),
                     "R of the iterates; dotted: ours, at the end. A last, shortened iteration is left out.",
                 )
             },
@@ -129,7 +134,7 @@ def finish(traces: Sequence[Trace], budget: Budget, ratios: Mapping[str, float])
                 + ", ".join(f"{ratio:.2f} with {what}" for what, ratio in ratios.items())
                 + ".",
             ],
-            {"logistic_zoht": (draw_free(free), "R of the iterates without Γ.")},
+            {"logistic_zoht": (draw(free, FREE), "R of the iterates without Γ.")},
             tables=[table("logistic_zoht", free)],
             claims=[claim for runs in free for claim in judge_free(runs)],
         ),
@@ -258,22 +263,8 @@ def summary(settings: Sequence[Runs]) -> Iterator[dict[str, Any]]:
         )
 
 
-def draw_constrained(settings: Sequence[Runs]) -> Any:
-    """A row for each setting; #IFO, #IZO and #HT."""
-    shown = {
-        "n_gradients": ("FG-HT-2SP", "HSG-HT-2SP"),
-        "n_values": ("HZO-HT-2SP", "auto (values)"),
-        "n_thresholds": ("FG-HT-2SP", "HSG-HT-2SP", "HZO-HT-2SP"),
-    }
-    return _draw(settings, shown)
-
-
-def draw_free(settings: Sequence[Runs]) -> Any:
-    """A row for each k; #IZO and #HT."""
-    return _draw(settings, {"n_values": ("HZO-HT", "ZOHT"), "n_thresholds": ("HZO-HT", "ZOHT")})
-
-
-def _draw(settings: Sequence[Runs], shown: dict[str, tuple[str, ...]]) -> Any:
+def draw(settings: Sequence[Runs], shown: Mapping[str, tuple[str, ...]]) -> Any:
+    """A row for each setting, a column for each count with its methods."""
     from matplotlib.ticker import MaxNLocator
 
     rows, columns = len(settings), len(shown)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import math
 import numbers
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -146,6 +146,15 @@ class Chapter:
     parts: Sequence[Part]
     summary: Sequence[Mapping[str, Any]] = ()
     seconds: float = math.nan
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The independent tasks of an experiment by key (function, arguments), and what makes a chapter of the results."""
+
+    text: str
+    tasks: Mapping[Any, tuple[Callable[..., Any], tuple[Any, ...]]]
+    finish: Callable[[dict[Any, Any]], Chapter]
 
 
 @dataclass(frozen=True)

@@ -1,18 +1,21 @@
-"""Which experiments there are, and running them."""
-
-from __future__ import annotations
+"""Which experiments there are, and running them: with one thread a process, so that numbers do not depend on it."""
 
 import time
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from joblib import Parallel, cpu_count, delayed, parallel_config
+from threadpoolctl import threadpool_limits
+
+from .._core.interruption import whole_call
 from .._core.validation import check_count
 from ..datasets.readers import PathLike
-from ._report import Chapter, Report, write
-from ._work import Plan, Progress, Work
+from ._report import Chapter, Plan, Report, write
+
+Progress = Callable[[int, int, str], Any]
 
 #: the experiments, in the paper's order; "all" runs every one
 NAMES = ("tradeoff", "index-tracking", "logistic", "appendix")
@@ -47,11 +50,7 @@ def run(
     n_jobs : int, optional
         Processes; as many as there are cores by default.
     progress : callable, optional
-        ``progress(done, total, text)``.
-
-    Returns
-    -------
-    Report
+        ``progress(done, total, text)``, called in this process before the first piece of work and after every one.
     """
     if name not in (*NAMES, "all"):
         raise ValueError(f"name must be one of {', '.join(NAMES)} or all, got {name!r}")
@@ -65,7 +64,8 @@ def run(
         module.plan(full=full, seed=seed, **given) for module, given in zip(modules, options, strict=True)
     ]
     chapters: list[Chapter] = []
-    with Work(sum(len(plan.tasks) for plan in plans), n_jobs, progress) as work:
+    work = Work(sum(len(plan.tasks) for plan in plans), n_jobs, progress)
+    with threadpool_limits(1):
         for plan in plans:
             start = time.perf_counter()
             chapter = plan.finish(work.results(plan))
@@ -73,3 +73,31 @@ def run(
     given = " --prices FILES --sectors FILES" if prices is not None else ""
     how = f"Made by `ellzero reproduce {name}{' --full' if full else ''} --seed {seed}{given}`."
     return write(chapters, Path(out), how)
+
+
+@dataclass
+class Work:
+    """A pool for tasks, which reports after each of them: ``progress(done, total, text)``."""
+
+    total: int
+    n_jobs: int | None = None
+    progress: Progress | None = None
+    done: int = 0
+
+    def results(self, plan: Plan) -> dict[Any, Any]:
+        """The results of the tasks by key."""
+        tell = self.progress or (lambda done, total, text: None)
+        tell(self.done, self.total, plan.text)
+        found = []
+        with parallel_config("loky", inner_max_num_threads=1):
+            pool = Parallel(n_jobs=cpu_count() if self.n_jobs is None else self.n_jobs, return_as="generator")
+            for result in pool(delayed(_piece)(*task) for task in plan.tasks.values()):
+                found.append(result)
+                self.done += 1
+                tell(self.done, self.total, plan.text)
+        return dict(zip(plan.tasks, found, strict=True))
+
+
+def _piece(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    with whole_call():
+        return function(*arguments)

@@ -1,7 +1,5 @@
 """What index tracking has to say: tables, claims and figures of the answers."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -47,8 +45,6 @@ class Answer:
     names: int
     sectors: int
     largest: float  # of Σ|w| over the sectors
-    nit: int
-    message: str
     lower_bound: float  # no w with 15 names that obeys D does better: proved once a problem, with ours; else NaN
     path: np.ndarray  # cumulative performance, fit and test
 

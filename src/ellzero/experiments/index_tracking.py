@@ -6,8 +6,6 @@ IHT-2SP and two baselines: projected gradient onto Γ with a final H_k ("PGD+H")
 Γ ("IHT+P"). The paper's D never binds on these markets, so that the same is asked with a D that does.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import time
@@ -22,9 +20,8 @@ from ..certificates import certify
 from ..datasets.market import Market, make_market
 from ..datasets.readers import PathLike, read_prices, read_rows
 from ..minimize import minimize
-from ._report import Chapter
+from ._report import Chapter, Plan
 from ._track_report import Answer, Setting, finish
-from ._work import Plan
 
 K = 15
 METHODS = ("auto", "IHT-2SP", "PGD+H", "IHT+P")
@@ -100,7 +97,7 @@ def answer(market: Market, title: str, cap: float, method: str, max_iter: int, p
     used = {s: float(np.abs(res.x[train.sectors == s]).sum()) for s in np.unique(train.sectors)}
     return Answer(
         title, cap, method, res.x, len(train.returns) * res.fun, seconds, int(res.support.size),
-        sum(total > 0 for total in used.values()), max(used.values()), res.nit, res.message,
+        sum(total > 0 for total in used.values()), max(used.values()),
         len(train.returns) * certify(risk, res, patience).lower_bound if method == "auto" else math.nan,
         np.cumprod(1 + market.returns @ res.x) - 1,
     )  # fmt: skip

@@ -6,8 +6,6 @@ s2 = d are our reading, the paper does not state them), against #IFO, #IZO and #
 The constants are those of the risk that is computed: ν = 2λ/c, L = ||X||²/(2n) + 2λ/c. The paper's L has 2λ.
 """
 
-from __future__ import annotations
-
 import math
 from functools import lru_cache
 from typing import Any
@@ -22,7 +20,7 @@ from ..minimize import minimize
 from ..solver.methods import preset
 from ..theory.parameters import prescribe, zoht_step
 from ._logistic_report import Budget, Trace, finish
-from ._work import Plan
+from ._report import Plan
 
 RIDGE = 2 * 10 / 3  # (ridge/2)||w||² = (λ/c)||w||²
 SETTINGS = ((50, 0.5), (150, 0.5), (50, 0.01), (150, 0.01))

@@ -6,8 +6,6 @@ reaches, the optimum. For every k̄: the point (4κ²k̄, R(w̄_k̄)), or with �
 ρ in (0, 1/2], where w̄_k̄ is the optimum inside Γ (the paper's formula omits Γ).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,8 +17,7 @@ from .. import datasets, risks, sets, theory
 from ..displays.base import new_figure, tidy
 from ..displays.plot import GREY, styles
 from ..minimize import minimize
-from ._report import Chapter, Claim, Part, Table, against
-from ._work import Plan
+from ._report import Chapter, Claim, Part, Plan, Table, against
 
 RADII = (math.inf, 0.1, 0.5, 1.0, 2.0)
 KAPPA = 2.0

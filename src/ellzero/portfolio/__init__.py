@@ -9,7 +9,7 @@ _WHERE = {
     "Mandate": "mandate",
     "Reason": "mandate",
     "backtest": "backtest",
-    "prices_to_returns": "prices",
+    "prices_to_returns": "market",
     "rebalancing_days": "backtest",
 }
 __all__ = list(_WHERE)

@@ -60,10 +60,6 @@ def backtest(
     callback : callable, optional
         ``callback(day, fitted estimator)`` after each fit.
 
-    Returns
-    -------
-    Backtest
-
     Examples
     --------
     >>> import ellzero as ez
@@ -253,6 +249,3 @@ def _walk(
         drifted = np.zeros(returns.shape[1])
         drifted[held] = w[held] * growth[-1] / value[-1]
     return np.arange(ends[0] + 1, len(returns)), np.concatenate(parts), turnover
-
-
-__all__ = ["Backtest", "backtest", "rebalancing_days"]

@@ -1,6 +1,4 @@
-"""What a market tells: returns of assets and of their index, sectors, numbers by asset; errors name asset and day."""
-
-from __future__ import annotations
+"""What a market tells: prices, returns, sectors, numbers by asset; errors name the asset and the day."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,6 +6,8 @@ from typing import Any
 import numpy as np
 
 from .._core.validation import is_masked
+
+_MISSING = ("raise", "drop_assets", "drop_days")
 
 
 def need_pandas() -> Any:
@@ -44,8 +44,8 @@ class Returns:
 
 def read_returns(X: Any, y: Any = None) -> Returns:
     """Returns and index returns, checked and aligned."""
-    table, names, days = read_table(X, "returns")
-    refuse_gaps(table, names, days, "returns", "drop the asset or the day, or fill it in")
+    table, names, days = _read_table(X, "returns")
+    _refuse_gaps(table, names, days, "returns", "drop the asset or the day, or fill it in")
     if not np.isfinite(table).all():
         row, column = np.argwhere(~np.isfinite(table))[0]
         raise ValueError(
@@ -58,11 +58,81 @@ def read_returns(X: Any, y: Any = None) -> Returns:
         )
     index = None
     if y is not None:
-        index = read_series(y, days, len(table), "index_returns", "returns")
-        refuse_gaps(index[:, None], np.array(["the index"]), days, "index_returns", "drop the day, or fill it in")
+        index = _read_series(y, days, len(table), "index_returns", "returns")
+        _refuse_gaps(index[:, None], np.array(["the index"]), days, "index_returns", "drop the day, or fill it in")
         if not np.isfinite(index).all():
             raise ValueError("index_returns must be finite; drop the days on which they are not")
     return Returns(table, index, names, days, hasattr(X, "columns"))
+
+
+def prices_to_returns(prices: Any, index_prices: Any = None, *, missing: str = "raise") -> Any:
+    """Simple returns r_t = p_t / p_{t-1} - 1: one day fewer than there are prices.
+
+    Parameters
+    ----------
+    prices : DataFrame or array of shape (n_days + 1, n_assets)
+        Oldest first.
+    index_prices : Series or array of shape (n_days + 1,), optional
+        Levels of the index, on the same dates.
+    missing : {"raise", "drop_assets", "drop_days"}
+        What to do about missing prices: refuse, leave out every asset that has a gap, or leave out every day on
+        which a price is missing (a return then spans the gap). A gap in the index can only be refused or left out
+        as a day.
+
+    Returns
+    -------
+    returns : DataFrame or array
+    index_returns : Series or array
+        Only if index_prices is given.
+
+    Examples
+    --------
+    >>> import pandas as pd, ellzero as ez
+    >>> prices = pd.DataFrame({"AAA": [50.0, 51.0, 51.0], "BBB": [8.0, None, 8.0]})
+    >>> ez.portfolio.prices_to_returns(prices, missing="drop_assets")
+        AAA
+    1  0.02
+    2  0.00
+    """
+    if missing not in _MISSING:
+        raise ValueError(f"missing must be one of {', '.join(map(repr, _MISSING))}, got {missing!r}")
+    table, names, days = _read_table(prices, "prices")
+    if hasattr(prices, "columns") and not days.is_monotonic_increasing:
+        raise ValueError(
+            f"prices must come oldest first, but {told_day(days[0])} is the first day and {told_day(days[-1])} the "
+            "last; use sort_index(), after pandas.to_datetime where the dates are text"
+        )
+    level = None if index_prices is None else _read_series(index_prices, days, len(table), "index_prices", "prices")
+    gaps = np.isnan(table)
+    rows, columns = np.ones(len(table), dtype=bool), np.ones(table.shape[1], dtype=bool)
+    if missing == "drop_assets":
+        columns = ~gaps.any(axis=0)
+        if not columns.any():
+            raise ValueError(f"every asset has a missing price, so {missing=} leaves none; use missing='drop_days'")
+    elif missing == "drop_days":
+        rows = ~gaps.any(axis=1) if level is None else ~(gaps.any(axis=1) | np.isnan(level))
+    table = table[np.ix_(rows, columns)]
+    names, days = names[columns], days[rows]
+    remedy = "fill it in, or use missing='drop_assets' or missing='drop_days'"
+    _refuse_gaps(table, names, days, "prices", remedy)
+    if len(table) < 2:
+        raise ValueError(f"one return needs two days of prices, got {len(table)}; add earlier days")
+    _positive(table, names, days, "prices")
+    returns = table[1:] / table[:-1] - 1.0
+    answer = returns if not hasattr(prices, "columns") else type(prices)(returns, index=days[1:], columns=names)
+    if level is None:
+        return answer
+    level = level[rows]
+    _refuse_gaps(
+        level[:, None], np.array(["the index"]), days, "index_prices", remedy.replace("'drop_assets' or missing=", "")
+    )
+    _positive(level[:, None], np.array(["the index"]), days, "index_prices")
+    change = level[1:] / level[:-1] - 1.0
+    if hasattr(index_prices, "index") and not hasattr(index_prices, "columns"):
+        change = type(index_prices)(change, index=days[1:], name=index_prices.name)
+    elif hasattr(index_prices, "columns"):
+        change = index_prices.iloc[1:, 0]._constructor(change, index=days[1:], name=index_prices.columns[0])
+    return answer, change
 
 
 def by_asset(values: Any, names: np.ndarray, argument: str, default: float) -> np.ndarray:
@@ -117,7 +187,7 @@ def labels_of(groups: Any, names: np.ndarray) -> np.ndarray | None:
     return labels
 
 
-def read_table(X: Any, argument: str) -> tuple[np.ndarray, np.ndarray, Any]:
+def _read_table(X: Any, argument: str) -> tuple[np.ndarray, np.ndarray, Any]:
     framed = hasattr(X, "columns")
     try:
         table = _floats(X.to_numpy(dtype=float) if framed else X)
@@ -143,7 +213,7 @@ def read_table(X: Any, argument: str) -> tuple[np.ndarray, np.ndarray, Any]:
     return table, names, X.index
 
 
-def read_series(y: Any, days: Any, n_days: int, argument: str, table: str) -> np.ndarray:
+def _read_series(y: Any, days: Any, n_days: int, argument: str, table: str) -> np.ndarray:
     """y in the order of the days."""
     if hasattr(y, "columns"):
         if len(y.columns) != 1:
@@ -186,7 +256,7 @@ def _floats(values: Any) -> np.ndarray:
     return array.astype(float)
 
 
-def refuse_gaps(table: np.ndarray, names: np.ndarray, days: Any, argument: str, remedy: str) -> None:
+def _refuse_gaps(table: np.ndarray, names: np.ndarray, days: Any, argument: str, remedy: str) -> None:
     gaps = np.isnan(table)
     if gaps.any():
         column = int(np.flatnonzero(gaps.any(axis=0))[0])
@@ -195,6 +265,16 @@ def refuse_gaps(table: np.ndarray, names: np.ndarray, days: Any, argument: str, 
         raise ValueError(
             f"{argument} must not have gaps: {names[column]} lacks {int(gaps[:, column].sum())} day(s), first on "
             f"{told_day(days[first])}{more}; {remedy}"
+        )
+
+
+def _positive(table: np.ndarray, names: np.ndarray, days: Any, argument: str) -> None:
+    bad = ~((table > 0) & np.isfinite(table))
+    if bad.any():
+        row, column = np.argwhere(bad)[0]
+        raise ValueError(
+            f"{argument} must be above 0 and finite, got {table[row, column]:g} for {names[column]} on "
+            f"{told_day(days[row])}"
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from .market import Returns, need_pandas, read_returns
 _ERRORS = '"squared", "variance", "huber" or ("huber", delta)'
 
 
+@dataclass(eq=False, repr=False)  # its __init__ is what scikit-learn asks of estimators
 class IndexTracker(BaseEstimator):  # type: ignore[misc]
     """min (1/n) Σ_t (r_tᵀw - index_t)² over portfolios of at most k names within budget, bounds and sector caps.
 
@@ -91,34 +93,19 @@ class IndexTracker(BaseEstimator):  # type: ignore[misc]
 75%, but the budget is 100%; raise k to at least 20, or max_weights to at least 6.667%
     """
 
-    def __init__(
-        self,
-        k: int | None = None,
-        *,
-        max_sector_weight: Any = None,
-        budget: Any = 1.0,
-        min_weights: Any = 0.0,
-        max_weights: Any = 1.0,
-        groups: Any = None,
-        keep: Any = None,
-        error: Any = "squared",
-        ridge: float = 0.0,
-        n_starts: int = 16,
-        random_state: Any = 0,
-        periods_per_year: float = 252.0,
-    ) -> None:
-        self.k = k
-        self.max_sector_weight = max_sector_weight
-        self.budget = budget
-        self.min_weights = min_weights
-        self.max_weights = max_weights
-        self.groups = groups
-        self.keep = keep
-        self.error = error
-        self.ridge = ridge
-        self.n_starts = n_starts
-        self.random_state = random_state
-        self.periods_per_year = periods_per_year
+    k: int | None = None
+    _: KW_ONLY
+    max_sector_weight: Any = None
+    budget: Any = 1.0
+    min_weights: Any = 0.0
+    max_weights: Any = 1.0
+    groups: Any = None
+    keep: Any = None
+    error: Any = "squared"
+    ridge: float = 0.0
+    n_starts: int = 16
+    random_state: Any = 0
+    periods_per_year: float = 252.0
 
     # ---- fitting
 
@@ -133,10 +120,6 @@ class IndexTracker(BaseEstimator):  # type: ignore[misc]
             Returns of the index, on the same days.
         groups : mapping or Series from asset to sector, or a label for each asset, optional
             Instead of those of the constructor.
-
-        Returns
-        -------
-        self
         """
         data = read_returns(X, self._index(y))
         check_positive(self.periods_per_year, "periods_per_year")
@@ -308,18 +291,9 @@ class IndexTracker(BaseEstimator):  # type: ignore[misc]
 
         The bound is proved for larger sets, such as the caps alone or the budget alone, and so it holds for the
         portfolios that were asked for too. Few names can miss an index that many would hit, so that the gap may be
-        wide although the portfolio is the best.
-
-        Parameters
-        ----------
-        X, y : the data of the fit, which the tracker does not keep
-        time_limit, target_gap : float, optional
-            As for `ellzero.certify`.
-
-        Returns
-        -------
-        Certificate
-            Also in ``certificate_`` and ``result_.certificate``.
+        wide although the portfolio is the best. X and y are the data of the fit, which the tracker does not keep, and
+        the limits are those of `ellzero.certify`. The certificate is also in ``certificate_`` and
+        ``result_.certificate``.
         """
         check_is_fitted(self, "result_")
         data = read_returns(X, self._index(y))
@@ -344,6 +318,3 @@ class IndexTracker(BaseEstimator):  # type: ignore[misc]
         tags.estimator_type = None
         tags.target_tags.required = True
         return tags
-
-
-__all__ = ["IndexTracker"]

@@ -6,9 +6,8 @@ notebooks show of an object.
 """
 
 from .._core.blocks import Html, claim, code, columns, facts, fragment, paragraph, table
-from .document import write_report
+from .document import fingerprint, write_report
 from .figures import figure
-from .fingerprint import fingerprint
 from .page import Page
 
 __all__ = [

@@ -1,8 +1,8 @@
 """The report of a run: what was asked, the answer, how it was found, what is proved, and how to run it again."""
 
-from __future__ import annotations
-
 import datetime
+import hashlib
+import math
 import os
 import platform
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .._core.arrays import to_host
-from .._core.blocks import Html, code, facts, paragraph
+from .._core.blocks import Html, code, facts, paragraph, table
 from ..displays import PathDisplay, TrackingDisplay
 from ..displays.base import coordinate_names, names_seen, new_figure
 from ..estimators.base import SparseLinearModel
@@ -23,10 +23,8 @@ from ..portfolio import IndexTracker
 from ..portfolio.backtest import Backtest
 from ..solver.path import SparsePath
 from ..solver.result import Result
-from . import portfolios
-from .fingerprint import fingerprint
 from .page import Page
-from .sections import SECTIONS, Told
+from .sections import SECTIONS, Told, tracking
 
 
 def write_report(
@@ -139,11 +137,29 @@ def _(model: SparseLinearModel, told: Told) -> Page:
 @report_page.register
 def _(tracker: IndexTracker, told: Told) -> Page:
     check_is_fitted(tracker, "result_")
-    told.lead, told.mandate, told.one_unit = portfolios.lead(tracker, told), portfolios.mandate(tracker), True
+    told.lead, told.mandate, told.one_unit = _lead(tracker, told), mandate(tracker), True
     return _estimator(tracker, told)
 
 
-report_page.register(Backtest, portfolios.backtest_page)
+@report_page.register
+def _(walk: Backtest, told: Told) -> Page:
+    held = walk.weights.iloc[-1]
+    held = held[held != 0].sort_values(ascending=False, key=abs)
+    last = str(walk.weights.index[-1])[:10]
+    trades = {
+        "rebalanced": [str(day)[:10] for day in walk.weights.index],
+        "names": (walk.weights != 0).sum(axis=1).tolist(),
+        "turnover": walk.turnover.tolist(),
+        "cost": walk.costs.tolist(),
+    }
+    weights = {"name": [str(name) for name in held.index], "weight": held.tolist()}
+    display = TrackingDisplay.from_backtest(walk, ax=new_figure(1, 1)[1])
+    page = Page(told.title or "A backtest", lead=f"{walk.asked[:1].upper()}{walk.asked[1:]}.")
+    page.section("What came of it", facts(dict(walk.summary()) if told.summary is None else told.summary))
+    page.section("Tracking", *tracking(None, Told(tracking=display)))
+    page.section("Trades", table(trades, "rebalancings", formats={"turnover": ".1%", "cost": ".3%"}, bar="turnover"))
+    caption = f"held since {last}, largest first"
+    return page.section("What is held", table(weights, caption, formats={"weight": ".2%"}, bar="weight"))
 
 
 def _estimator(model: Any, told: Told) -> Page:
@@ -152,6 +168,44 @@ def _estimator(model: Any, told: Told) -> Page:
     classes = getattr(model, "classes_", None)
     told.feature_names = names_seen(model, size) if given is None else coordinate_names(given, size, classes)
     return report_page(model.result_, told)
+
+
+def _lead(tracker: IndexTracker, told: Told) -> str:
+    """Names and tracking error, on the days of the fit and after."""
+    result = tracker.result_
+    text = f"{result.support.size} names of at most {result.k}. Tracking error {tracker.tracking_error_:.2%} a year"
+    text += " on the days of the fit"
+    if told.tracking is not None and told.tracking.test_from is not None:
+        (portfolio,) = told.tracking.portfolios.values()
+        active = (np.asarray(portfolio) - np.asarray(told.tracking.index_returns))[told.tracking.test_from :]
+        text += f", {np.std(active, ddof=1) * math.sqrt(tracker.periods_per_year):.2%} on those after"
+    return f"{text}."
+
+
+def mandate(tracker: IndexTracker) -> dict[str, str]:
+    """What was asked of a portfolio, in the words of an `IndexTracker`."""
+    asked = tracker.mandate_
+
+    def told(values: Any, none: str = "free") -> str:
+        several = np.unique(np.asarray(values, dtype=float))
+        if several.size != 1:
+            return "different for some" if several.size else none
+        return f"{several[0]:.4g}" if np.isfinite(several[0]) else none
+
+    budget = told([asked.least, asked.most])
+    if asked.least < asked.most:
+        ends = [("at least", asked.least), ("at most", asked.most)]
+        budget = " and ".join(f"{word} {end:.4g}" for word, end in ends if math.isfinite(end)) or "free"
+    uncapped = [math.inf] * (len(asked.groups) - len(asked.caps)) if asked.caps else []
+    return {
+        "names at most": f"{tracker.result_.k} of {tracker.n_features_in_}",
+        "cap of a sector, Σ|w|": told([*asked.caps.values(), *uncapped], "none"),
+        "budget, Σw": budget,
+        "least weight": told(asked.lower),
+        "largest weight": told(asked.upper),
+        "always among them": ", ".join(map(str, asked.names[asked.keep])) or "none",
+        "error": str(tracker.error),
+    }
 
 
 def _rerun(data: Any, seed: Any, command: str) -> list[Html]:
@@ -172,3 +226,38 @@ def _rerun(data: Any, seed: Any, command: str) -> list[Html]:
 
 def _called(data: Any) -> str:
     return os.fspath(data) if isinstance(data, (str, os.PathLike)) else "data"
+
+
+def fingerprint(data: Any) -> str:
+    """SHA-256 of a file's bytes, or of the type, shape and values of an array, sparse matrix or DataFrame.
+
+    Equal when and only when the data are (short of a collision).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ellzero.report import fingerprint
+    >>> fingerprint(np.arange(3.0))[:12]
+    '74cc823074f3'
+    >>> fingerprint(np.arange(3.0)) == fingerprint(np.array([0.0, 1.0, 3.0]))
+    False
+    """
+    digest = hashlib.sha256()
+    if isinstance(data, (str, os.PathLike)):
+        with open(data, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    if hasattr(data, "tocsr"):
+        data = data.tocsr()
+        parts = [np.asarray(data.shape), data.indptr, data.indices, data.data]
+    elif hasattr(data, "columns") or hasattr(data, "index"):  # a DataFrame or a Series
+        labels = [*map(str, getattr(data, "columns", ())), *map(str, getattr(data, "index", ()))]
+        digest.update("\0".join(labels).encode())
+        parts = [np.asarray(data)]
+    else:
+        parts = [to_host(data) if hasattr(data, "shape") else np.asarray(data)]
+    for part in parts:
+        digest.update(f"{part.dtype.str}{part.shape}".encode())
+        digest.update(
+            np.ascontiguousarray(part).tobytes() if part.dtype != object else "\0".join(map(str, part.ravel())).encode()
+        )
+    return digest.hexdigest()

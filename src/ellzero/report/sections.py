@@ -3,8 +3,6 @@
 A new section is such a function and its line in `SECTIONS`; one that returns nothing is left out.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
