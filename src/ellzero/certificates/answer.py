@@ -1,7 +1,5 @@
 """An answer, its problem, and R around it: at points, with what rounding may have changed, and on single supports."""
 
-from __future__ import annotations
-
 import math
 from functools import cached_property
 

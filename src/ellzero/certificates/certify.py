@@ -1,7 +1,5 @@
 """certify: how far an answer is, at the most, from the best possible."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Columns that are exact copies of others, up to a factor: they take all curvature from R, and nothing needs them."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..risks import Risk

@@ -1,7 +1,5 @@
 """method="exact": the answer of "auto", and branch and bound until it or a better one is proved optimal."""
 
-from __future__ import annotations
-
 import math
 import time
 from dataclasses import replace

@@ -16,8 +16,6 @@ which is which, and which caps bind, the rest is one linear system: a Newton ste
 which.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import cached_property

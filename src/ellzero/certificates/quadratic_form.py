@@ -1,7 +1,5 @@
 """The diagonal that can be split off a quadratic form."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The bound before any branching: one relaxation, screened, shrunk and sharpened while that helps."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass
 

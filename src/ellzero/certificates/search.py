@@ -1,7 +1,5 @@
 """Branch and bound: fix coordinates in or out until the bound of every part exceeds the best known value."""
 
-from __future__ import annotations
-
 import heapq
 import math
 import time

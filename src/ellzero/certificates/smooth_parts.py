@@ -7,8 +7,6 @@ f(w) = F(Aw) with F convex. Each part knows, at a convex combination of atoms,
     curvature of f along given images, exact or estimated
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass

@@ -19,8 +19,6 @@ All this holds for any p and n with <n, w - p> <= slack + spread·||w - p||, whi
 the slack goes into e₀, the spread into e. So an inexact projection costs sharpness, not validity.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The proof that lets a run stop at a target gap: one lower bound, computed when it is first asked for."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable

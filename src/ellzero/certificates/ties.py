@@ -1,7 +1,5 @@
 """How the places that are left are shared: the level of gain at which coordinates tie."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

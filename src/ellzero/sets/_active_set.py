@@ -1,7 +1,5 @@
 """Small convex quadratic programmes over bounds and caps, by active sets."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Groups of coordinates and their sets, as users write them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from numbers import Integral
 from typing import Any

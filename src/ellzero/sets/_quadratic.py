@@ -1,7 +1,5 @@
 """argmin uᵀGu - 2bᵀu over a small set: by non-negative least squares, cutting planes, active sets or gradients."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Sequence

@@ -3,8 +3,6 @@
 Concave, so that the best split of j nonzeros over groups takes the largest increments of all groups.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Sets that constrain each coordinate by itself."""
 
-from __future__ import annotations
-
 from functools import cached_property
 from typing import Any, ClassVar
 

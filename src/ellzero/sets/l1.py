@@ -1,7 +1,5 @@
 """The l1 ball, plain and with weights."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 import numpy as np

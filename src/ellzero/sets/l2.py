@@ -1,7 +1,5 @@
 """The l2 ball and the ellipsoid."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The l_p ball."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Non-negative vectors under a budget, or under several caps."""
 
-from __future__ import annotations
-
 import math
 import sys
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Portfolios: a budget, bounds on every position and caps on groups of positions."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property, partial

@@ -1,7 +1,5 @@
 """Sets whose projection is written for the rows of a matrix, so that many are projected at once."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Hashable
 from functools import partial

@@ -1,7 +1,5 @@
 """An attack on a risk: does it do what the loop, the theory and the certificates rely on?"""
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise
 from typing import Any

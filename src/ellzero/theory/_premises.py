@@ -1,7 +1,5 @@
 """The conditions of the theorems, each with what was found on the data and what would satisfy it."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

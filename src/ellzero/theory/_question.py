@@ -1,7 +1,5 @@
 """What `guarantee` was asked, and what all forms of the answer share."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import cached_property

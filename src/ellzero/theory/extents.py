@@ -4,8 +4,6 @@ largest_norm     max {||w|| : w in Γ, ||w||_0 <= k},  which bounds ||w_0 - w̄|
 variance_bound   max over ||w|| <= radius of (1/n) Σ_i ||∇R_i(w) - ∇R(w)||²,  the B of HSG-HT
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

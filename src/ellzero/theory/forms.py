@@ -14,8 +14,6 @@ While the left side exceeds R(w̄) + ε, D_t <= (1-1/κ)/(1-√β) · D_{t-1}; t
 the sharp form. IHT is the case ρ = 0. Stochastic and zeroth-order methods have the first two forms alone.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
