@@ -3,18 +3,11 @@
 Concave, so that the best split of j nonzeros over groups takes the largest increments of all groups.
 """
 
-import math
-
 import numpy as np
 
 
-def unbounded(k: int) -> np.ndarray:
-    """0, ∞."""
-    return np.concatenate([[0.0], np.full(k, math.inf)])
-
-
 def of_ball(radius: float, k: int, growth: float = 0.0) -> np.ndarray:
-    """0, radius² · j^growth."""
+    """0, radius² · j^growth; the radius may be infinite."""
     j = np.arange(1.0, k + 1)
     return np.concatenate([[0.0], j**growth * (float(radius) * float(radius))])
 

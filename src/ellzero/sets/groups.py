@@ -16,7 +16,7 @@ from ._allocation import Block, allocate
 from ._families import Family, Padded, in_blocks, in_rows, is_ranked, project_blocks
 from ._labels import assign_sets, read_groups
 from ._range import in_range, narrowed, towards_zero
-from ._reach import of_increments, unbounded
+from ._reach import of_ball, of_increments
 from ._supports import choose_support
 from .base import ConstraintSet, EmptySlice, GroupsAndCaps, SparseMaximum, Support, on_host
 from .elementwise import Everywhere
@@ -258,10 +258,10 @@ class GroupWise(ConstraintSet):
     def norm_squares(self, n_features: int, k: int) -> np.ndarray:
         """The largest increments of all groups; infinite where a coordinate is free."""
         if sum(m.size for _, _, m in self._inner) < n_features:
-            return unbounded(k)
+            return of_ball(math.inf, k)
         parts = [s.norm_squares(m.size, min(k, m.size)) for _, s, m in self._inner if m.size]
         if not all(np.isfinite(part).all() for part in parts):
-            return unbounded(k)
+            return of_ball(math.inf, k)
         return of_increments(np.concatenate([np.diff(part) for part in parts]), k)
 
     def signs(self, n_features: int) -> tuple[np.ndarray, np.ndarray]:

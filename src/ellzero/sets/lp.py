@@ -10,10 +10,9 @@ from .._core.validation import check_number
 from ._quadratic import in_lp_ball
 from ._reach import of_ball
 from ._tables import increments_by_projection, linear_increments
+from .balls import L1Ball, L2Ball
 from .base import ConstraintSet
 from .elementwise import LinfBall, relative_excess
-from .l1 import L1Ball
-from .l2 import L2Ball
 from .polyhedron import Polyhedron
 from .rows import RadiusSet, RowSet, row_norm, unit_rows
 

@@ -11,10 +11,10 @@ from .._core.arrays import Array, like, to_host
 from .._core.validation import check_nonnegative, check_number
 from ._quadratic import minimise_over_polytope
 from ._range import in_range, project_in_range, widened
+from .balls import L1Ball
 from .base import ConstraintSet, EmptySlice, GroupsAndCaps, _short, on_host
 from .elementwise import Box
 from .groups import GroupWise
-from .l1 import L1Ball
 from .polyhedron import Polyhedron
 from .polytopes import Simplex, SubSimplex
 from .positions import Positions
