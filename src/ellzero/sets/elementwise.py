@@ -219,7 +219,7 @@ class Box(_Elementwise):
     def _violation_rows(self, v: Array, *parameters: Any) -> Array:
         xp = namespace(v)
         lower, upper = parameters
-        excess = xp.maximum(_relative(xp, lower - v, lower), _relative(xp, v - upper, upper))
+        excess = xp.maximum(relative(xp, lower - v, lower), relative(xp, v - upper, upper))
         return xp.max(xp.maximum(excess, 0.0 * v), axis=-1, keepdims=True)
 
 
@@ -257,11 +257,11 @@ class LinfBall(_Elementwise):
 def relative_excess(size: Array, bound: Any) -> Array:
     """max(size - bound, 0), divided by the bound where it is not zero."""
     xp = namespace(size)
-    excess = _relative(xp, size - bound, bound)
-    return xp.maximum(excess, 0.0 * size)
+    return xp.maximum(relative(xp, size - bound, bound), 0.0 * size)
 
 
-def _relative(xp: Any, excess: Array, bound: Any) -> Array:
+def relative(xp: Any, excess: Array, bound: Any) -> Array:
+    """The excess divided by the bound, where that is neither zero nor infinite."""
     # below the normal numbers only absolute errors mean something
     least = max(float(xp.finfo(excess.dtype).smallest_normal), _TINY)
     if not hasattr(bound, "shape"):

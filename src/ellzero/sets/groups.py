@@ -67,7 +67,7 @@ class GroupWise(ConstraintSet):
 
     @cached_property
     def closed_under_zeroing(self) -> bool:  # type: ignore[override]
-        return all(s.closed_under_zeroing for s in self.sets if s is not None)
+        return all(s.closed_under_zeroing for _, s, _ in self._inner)
 
     @cached_property
     def needs_entry(self) -> bool:  # type: ignore[override]
@@ -76,18 +76,18 @@ class GroupWise(ConstraintSet):
     @cached_property
     def forced(self) -> np.ndarray:  # type: ignore[override]
         """Coordinates that are nonzero in every member."""
-        pairs = [(m, s) for m, s in zip(self._members, self.sets, strict=True) if s is not None]
-        return np.sort(np.concatenate([np.empty(0, np.intp), *(m[s.forced_among(m.size)] for m, s in pairs)]))
+        inner = (members[s.forced_among(members.size)] for _, s, members in self._inner)
+        return np.sort(np.concatenate([np.empty(0, np.intp), *inner]))
 
     @cached_property
     def accuracy(self) -> float:  # type: ignore[override]
-        return max((s.accuracy for s in self.sets if s is not None), default=ConstraintSet.accuracy)
+        return max((s.accuracy for _, s, _ in self._inner), default=ConstraintSet.accuracy)
 
     @property
     def why(self) -> str:
         if self.closed_under_zeroing:
             return "it is a product over groups of sets that preserve supports"
-        name, bad = next((n, s) for n, s in zip(self.names, self.sets, strict=True) if s and not s.closed_under_zeroing)
+        name, bad = next((name, s) for name, s, _ in self._inner if not s.closed_under_zeroing)
         return f"group {name!r} carries {bad!r}: {bad.why}"
 
     def require_features(self, d: int, of: str = "w") -> None:
@@ -323,9 +323,7 @@ class GroupWise(ConstraintSet):
             free = np.flatnonzero(~constrained[group])[None, :]
             if free.size:
                 blocks.append(Block(Everywhere(), free, np.ones_like(free, dtype=bool), [], np.zeros(1, dtype=bool)))
-            others = [
-                (s, m) for s, m in zip(self.sets, self._members, strict=True) if s is not None and not is_ranked(s)
-            ]
+            others = [(s, members) for _, s, members in self._inner if not is_ranked(s)]
             self._layouts = {d: (blocks, others)}
         return self._layouts[d]
 

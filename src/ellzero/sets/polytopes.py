@@ -13,7 +13,7 @@ from ._range import in_range, narrowed, project_in_range
 from ._reach import of_ball
 from ._tables import at_largest, budget_increments, simplex_threshold, to_sub_simplex
 from .base import ConstraintSet, on_host
-from .elementwise import Box, NonNegative, relative_excess
+from .elementwise import Box, NonNegative, relative, relative_excess
 from .polyhedron import Polyhedron
 from .rows import RadiusSet, RowSet
 
@@ -191,9 +191,7 @@ class PackingPolytope(ConstraintSet):
 
     def _excess(self, w: np.ndarray, b: np.ndarray) -> Any:
         A = self.A if w.dtype == np.float64 else self._columns(np.arange(w.size)).astype(w.dtype)
-        # a cap of zero, and one so small that only absolute errors mean something, is not divided by
-        least = np.finfo(np.float64).smallest_normal
-        return ((A @ w - b) / np.where(b > 0, np.maximum(b, least), 1.0)).max(initial=0.0)
+        return relative(np, A @ w - b, b).max(initial=0.0)
 
     def signs(self, n_features: int) -> tuple[np.ndarray, np.ndarray]:
         return NonNegative().signs(n_features)

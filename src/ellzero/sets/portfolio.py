@@ -272,10 +272,7 @@ class Portfolio(ConstraintSet):
             budget = f"{self.most:g}"
         else:
             budget = "None" if self.least == -math.inf and self.most == math.inf else f"({self.least:g}, {self.most:g})"
-        bounds = ", ".join(
-            f"{name}={value if isinstance(value, str) else _short(value)}"
-            for name, value in self.box._arguments().items()
-        )
+        bounds = ", ".join(f"{name}={_short(value)}" for name, value in self.box._arguments().items())
         capped = np.unique(self.caps[:-1][np.isfinite(self.caps[:-1])])
         caps = (
             f", {len(self.names)} groups capped at {' to '.join(f'{c:g}' for c in capped[[0, -1]][: capped.size])}"

@@ -45,17 +45,44 @@ class RestrictedConstants:
     @cached_property
     def smoothness(self) -> Constant:
         """L_s."""
-        return self._curvature.smoothness(self.s)
+        risk, hessian = self._curvature.risk, self._curvature.hessian
+        if hessian is None:
+            return _of_all_coordinates(risk.smoothness, self.s, risk.n_features)
+        blocks, is_hessian = hessian
+        exact = blocks.exact(self.s)
+        if exact is not None:
+            return Constant(max(0.0, exact[1]), "exact" if is_hessian else "bound")
+        return _tighter(Constant(max(0.0, blocks.bound(self.s)), "bound"), risk.smoothness, min)
 
     @cached_property
     def strong_convexity(self) -> Constant:
         """ν_s."""
-        return self._curvature.strong_convexity(self.s)
+        risk, hessian = self._curvature.risk, self._curvature.hessian
+        if hessian is None or not hessian[1]:
+            return _of_all_coordinates(risk.strong_convexity, self.s, risk.n_features)
+        blocks, _ = hessian
+        exact = blocks.exact(self.s)
+        if exact is not None:  # singular matrices are so up to rounding
+            return Constant(0.0 if abs(exact[0]) <= blocks.noise else exact[0], "exact")
+        return _tighter(Constant(-blocks.negative.bound(self.s), "bound"), risk.strong_convexity, max)
 
     @cached_property
     def strong_smoothness(self) -> Constant:
         """L'_s, at least L_s."""
-        return self._curvature.strong_smoothness(self.s)
+        risk, (scale, squared) = self._curvature.risk, self._curvature.squared or (1.0, None)
+        if squared is not None and (exact := squared.exact(self.s)) is not None:
+            return Constant(scale * math.sqrt(exact[1]), "exact")
+        # ||∇R(x)-∇R(y)||² <= L <∇R(x)-∇R(y), x-y> <= L L_s ||x-y||² for convex R
+        L, L_s = self._curvature.at(risk.n_features).smoothness, self.smoothness
+        whole = Constant(L.value, no_longer_exact(L))
+        if risk.convex:
+            source = no_longer_exact(L_s if whole.source == "bound" else whole)
+            whole = _tighter(Constant(math.sqrt(L.value * L_s.value), source), whole, min)
+        else:  # L bounds the Hessian from above alone
+            whole = Constant(max(L.value, -risk.strong_convexity.value), whole.source)
+        if squared is None:
+            return whole
+        return _tighter(Constant(scale * math.sqrt(max(0.0, squared.bound(self.s))), "bound"), whole, min)
 
     @property
     def kappa(self) -> float:
@@ -69,7 +96,8 @@ class RestrictedConstants:
 
         None where the Hessian is not known or too large.
         """
-        return self._curvature.estimate(self.s)
+        hessian = self._curvature.hessian
+        return Estimate(hessian[0], self._curvature.squared, self.s) if hessian and hessian[1] else None
 
     def __repr__(self) -> str:
         lines = [f"restricted constants at s={self.s}"]
@@ -176,67 +204,22 @@ class Curvature:
         return self._cache[s]
 
     @cached_property
-    def _hessian(self) -> tuple[Blocks, bool] | None:
+    def hessian(self) -> tuple[Blocks, bool] | None:
         """H, and whether it is the Hessian or only above it."""
         formed = self.risk.hessian_bound() if self.risk.n_features <= LARGEST_HESSIAN else None
         return formed and (Blocks(formed[0], noise=formed[1]), formed[2])
 
     @cached_property
-    def _squared(self) -> tuple[float, Blocks] | None:
+    def squared(self) -> tuple[float, Blocks] | None:
         """A scale h, and (H/h)², whose blocks have the eigenvalues (||H[:,S]||/h)²."""
-        if self._hessian is None or not self._hessian[1] or self.risk.n_features > LARGEST_DECOMPOSED:
+        if self.hessian is None or not self.hessian[1] or self.risk.n_features > LARGEST_DECOMPOSED:
             return None
-        H = self._hessian[0]
+        H = self.hessian[0]
         assert H.eigen is not None
         order = np.argsort(np.abs(H.eigen.values))
         eigen = Decomposition(H.eigen.values[order] ** 2, H.eigen.vectors[:, order])
         rounding = 2 * (H.noise / H.scale) * float(np.abs(H.M).sum(axis=1).max())
         return H.scale, Blocks(H.M @ H.M, rounding, eigen)
-
-    def smoothness(self, s: int) -> Constant:
-        """L_s."""
-        whole = self.risk.smoothness
-        if self._hessian is None:
-            return _of_all_coordinates(whole, s, self.risk.n_features)
-        blocks, is_hessian = self._hessian
-        exact = blocks.exact(s)
-        if exact is not None:
-            return Constant(max(0.0, exact[1]), "exact" if is_hessian else "bound")
-        return _tighter(Constant(max(0.0, blocks.bound(s)), "bound"), whole, min)
-
-    def strong_convexity(self, s: int) -> Constant:
-        """ν_s."""
-        whole = self.risk.strong_convexity
-        if self._hessian is None or not self._hessian[1]:
-            return _of_all_coordinates(whole, s, self.risk.n_features)
-        blocks, _ = self._hessian
-        exact = blocks.exact(s)
-        if exact is not None:  # singular matrices are so up to rounding
-            return Constant(0.0 if abs(exact[0]) <= blocks.noise else exact[0], "exact")
-        return _tighter(Constant(-blocks.negative.bound(s), "bound"), whole, max)
-
-    def strong_smoothness(self, s: int) -> Constant:
-        """L'_s."""
-        scale, squared = self._squared or (1.0, None)
-        if squared is not None and (exact := squared.exact(s)) is not None:
-            return Constant(scale * math.sqrt(exact[1]), "exact")
-        # ||∇R(x)-∇R(y)||² <= L <∇R(x)-∇R(y), x-y> <= L L_s ||x-y||² for convex R
-        L, L_s = self.smoothness(self.risk.n_features), self.smoothness(s)
-        whole = Constant(L.value, no_longer_exact(L))
-        if self.risk.convex:
-            source = no_longer_exact(L_s if whole.source == "bound" else whole)
-            whole = _tighter(Constant(math.sqrt(L.value * L_s.value), source), whole, min)
-        else:  # L bounds the Hessian from above alone
-            whole = Constant(max(L.value, -self.risk.strong_convexity.value), whole.source)
-        if squared is None:
-            return whole
-        return _tighter(Constant(scale * math.sqrt(max(0.0, squared.bound(s))), "bound"), whole, min)
-
-    def estimate(self, s: int) -> Estimate | None:
-        """What a search over supports found."""
-        if self._hessian is None or not self._hessian[1]:
-            return None
-        return Estimate(self._hessian[0], self._squared, s)
 
 
 def _of_all_coordinates(constant: Constant, s: int, d: int) -> Constant:
