@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
+from ..risks.accuracy import EPS
 from ..sets import ConstraintSet, EmptySlice, Everywhere
 from ..sets.base import MemberNotFound
-from ..theory.extents import largest_norm
+from ..theory.constants import largest_norm
 from .answer import Answer, NoBound
-from .quadratic_form import EPS
 from .relaxation import Decisions, Relaxation, Relaxed
 from .smooth_parts import SmoothPart, smooth_part
 

@@ -4,9 +4,7 @@ import math
 
 import numpy as np
 
-from ..risks.accuracy import QuadraticForm
-
-EPS = float(np.finfo(np.float64).eps)
+from ..risks.accuracy import EPS, QuadraticForm
 
 
 def is_positive(form: QuadraticForm, delta: np.ndarray) -> bool:

@@ -16,8 +16,8 @@ import numpy as np
 
 from .._core.arrays import finfo_eps, to_host
 from ..risks import LinearModel, Risk
-from ..risks.accuracy import QuadraticForm
-from .quadratic_form import EPS, lack_of_convexity, smallest_eigenvalue
+from ..risks.accuracy import EPS, QuadraticForm
+from .quadratic_form import lack_of_convexity, smallest_eigenvalue
 
 _SMALL = 10**7  # entries of X that are copied to the host in double precision
 

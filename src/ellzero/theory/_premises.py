@@ -8,7 +8,7 @@ import numpy as np
 from .._core.arrays import to_host
 from ..risks.base import Constant
 from ._question import Question
-from .extents import variance_bound
+from .constants import variance_bound
 from .forms import Form, sparsity_needed
 from .parameters import Prescription
 
