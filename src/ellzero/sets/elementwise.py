@@ -43,6 +43,12 @@ class _Elementwise(RowSet):
         w = self._maximum_rows(z, mu, *parameters)
         return w * (z - (0.5 * mu) * w) if mu > 0 else w * z
 
+    def _violation_rows(self, v: Array, *parameters: Any) -> Array:
+        xp = namespace(v)
+        lower, upper = self._bounds(*parameters)
+        excess = xp.maximum(relative(xp, lower - v, lower), relative(xp, v - upper, upper))
+        return xp.max(xp.maximum(excess, 0.0 * xp.abs(v)), axis=-1, keepdims=True)
+
     def _increments(self, z: np.ndarray, mu: float, *parameters: Any) -> np.ndarray:
         gain: np.ndarray = self._gain(z, mu, *parameters)
         return gain
@@ -76,6 +82,7 @@ class Everywhere(_Elementwise):
 
     closed_under_zeroing = True
     whole_space = True
+    why = "it is the whole space"
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -85,10 +92,6 @@ class Everywhere(_Elementwise):
                 "constraint; inherit from ellzero.sets.ConstraintSet"
             )
 
-    @property
-    def why(self) -> str:
-        return "it is the whole space"
-
     def _bounds(self, *parameters: Any) -> tuple[Any, Any]:
         return -np.inf, np.inf
 
@@ -97,9 +100,6 @@ class Everywhere(_Elementwise):
 
     def _project_rows(self, v: Array, *parameters: Any) -> Array:
         return v
-
-    def _score_rows(self, z: Array, mu: float, *parameters: Any) -> Array:
-        return namespace(z).abs(z)
 
     def _violation_rows(self, v: Array, *parameters: Any) -> Array:
         return 0.0 * v[..., :1]
@@ -117,10 +117,7 @@ class NonNegative(_Elementwise):
 
     closed_under_zeroing = True
     orthant = True
-
-    @property
-    def why(self) -> str:
-        return "zero satisfies every sign constraint"
+    why = "zero satisfies every sign constraint"
 
     def _bounds(self, *parameters: Any) -> tuple[Any, Any]:
         return 0.0, np.inf
@@ -216,25 +213,16 @@ class Box(_Elementwise):
         gain = self._gain(z, mu, *parameters)
         return xp.minimum(gain, xp.full_like(gain, float(xp.finfo(gain.dtype).max)))
 
-    def _violation_rows(self, v: Array, *parameters: Any) -> Array:
-        xp = namespace(v)
-        lower, upper = parameters
-        excess = xp.maximum(relative(xp, lower - v, lower), relative(xp, v - upper, upper))
-        return xp.max(xp.maximum(excess, 0.0 * v), axis=-1, keepdims=True)
-
 
 class LinfBall(_Elementwise):
     """argmin ||w - v|| over max_i |w_i| <= radius, which is v clipped to ±radius."""
 
     closed_under_zeroing = True
     _parameter_padding: ClassVar[dict[str, float | None]] = {"radius": None}
+    why = "zeroing entries never increases a maximum of |w_i|"
 
     def __init__(self, radius: float) -> None:
         self.radius = check_nonnegative(radius, "radius")
-
-    @property
-    def why(self) -> str:
-        return "zeroing entries never increases a maximum of |w_i|"
 
     def _bounds(self, *parameters: Any) -> tuple[Any, Any]:
         (radius,) = parameters
@@ -244,14 +232,6 @@ class LinfBall(_Elementwise):
         """A ball again, or a box where the units differ."""
         c = self._units(scales)[1]
         return LinfBall(self.radius / c) if c else super().rescaled(scales)
-
-    def _score_rows(self, z: Array, mu: float, *parameters: Any) -> Array:
-        return namespace(z).abs(z)
-
-    def _violation_rows(self, v: Array, *parameters: Any) -> Array:
-        (radius,) = parameters
-        xp = namespace(v)
-        return relative_excess(xp.max(xp.abs(v), axis=-1, keepdims=True), radius)
 
 
 def relative_excess(size: Array, bound: Any) -> Array:

@@ -22,13 +22,10 @@ class SubSimplex(RadiusSet):
     """argmin ||w - v|| over w >= 0, Σ_i w_i <= total: a budget that need not be spent."""
 
     _parameter_padding: ClassVar[dict[str, float | None]] = {"total": None}
+    why = "zeroing non-negative entries never increases their sum"
 
     def __init__(self, total: float = 1.0) -> None:
         self.total = self.radius = check_nonnegative(total, "total")
-
-    @property
-    def why(self) -> str:
-        return "zeroing non-negative entries never increases their sum"
 
     def _project_rows(self, v: Array, *parameters: Any) -> Array:
         return to_sub_simplex(v, *parameters)
@@ -151,6 +148,7 @@ class PackingPolytope(ConstraintSet):
     """
 
     closed_under_zeroing = True
+    why = "with A >= 0, zeroing non-negative entries never increases Aw"
 
     def __init__(self, A: Any, b: Any) -> None:
         sparse = "scipy.sparse" in sys.modules and sys.modules["scipy.sparse"].issparse(A)
@@ -165,10 +163,6 @@ class PackingPolytope(ConstraintSet):
                 "For other inequalities write a ConstraintSet of your own, or use Intersection of known sets"
             )
         self.n_features = self.A.shape[1]
-
-    @property
-    def why(self) -> str:
-        return "with A >= 0, zeroing non-negative entries never increases Aw"
 
     def _columns(self, index: Any) -> np.ndarray:
         columns = self.A[:, index]

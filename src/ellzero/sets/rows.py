@@ -38,9 +38,9 @@ class RowSet(ConstraintSet):
     def _violation_rows(self, v: Array, *parameters: Any) -> Array:
         """The violation of every row, shape (..., 1)."""
 
-    @abstractmethod
     def _score_rows(self, z: Array, mu: float, *parameters: Any) -> Array:
         """Finite numbers, the larger the better; the best j entries do not depend on what else is kept."""
+        return namespace(z).abs(z)
 
     @abstractmethod
     def _linear_rows(self, z: Array, *parameters: Any) -> Array:
@@ -140,13 +140,10 @@ class RadiusSet(RowSet):
 
     closed_under_zeroing = True
     _parameter_padding: ClassVar[dict[str, float | None]] = {"radius": None}
+    why = "zeroing entries never increases the norm"
 
     def __init__(self, radius: float) -> None:
         self.radius = check_nonnegative(radius, "radius")
-
-    @property
-    def why(self) -> str:
-        return "zeroing entries never increases the norm"
 
     def signs(self, n_features: int) -> tuple[np.ndarray, np.ndarray]:
         return np.ones(n_features, dtype=bool), np.ones(n_features, dtype=bool)
@@ -154,9 +151,6 @@ class RadiusSet(RowSet):
     def norm_squares(self, n_features: int, k: int) -> np.ndarray:
         """The square of the radius: ||w||_2 <= ||w||_p for p <= 2."""
         return of_ball(self.radius, k)
-
-    def _score_rows(self, z: Array, mu: float, *parameters: Any) -> Array:
-        return namespace(z).abs(z)
 
 
 def positive(values: Any, name: str) -> np.ndarray:
