@@ -29,16 +29,7 @@ _TOL = 1e-7  # of the relaxation's value
 
 
 class Atoms(Relaxation):
-    """The relaxation over Γ.
-
-    Parameters
-    ----------
-    part : SmoothPart
-        f, with its μ.
-    gamma : ConstraintSet
-        Γ, or a larger set with known sparse maxima.
-    k : int
-    """
+    """The relaxation of f, with its μ, over Γ or a larger set with known sparse maxima."""
 
     advice = "a larger ridge or tighter bounds make it sharper"
 

@@ -19,17 +19,9 @@ _LARGEST_SPLIT = 300  # coordinates; a split takes some inverses of such a matri
 
 
 class Perspective(Relaxation):
-    """max B(v, λ), with a diagonal δ split off Q.
+    """max B(v, λ), with a diagonal δ > 0 split off Q such that Q - diag(δ) is positive semidefinite.
 
-    Parameters
-    ----------
-    form : QuadraticForm
-    k : int
-    gamma : Polyhedron
-    delta : array
-        Positive, with Q - diag(δ) positive semidefinite.
-    index : array of int
-        Which coordinates of the problem these are.
+    `index` tells which coordinates of the problem these are.
     """
 
     advice = "a larger ridge, a smaller k or tighter bounds on the coefficients make the relaxation sharper"

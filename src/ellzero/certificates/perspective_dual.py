@@ -59,16 +59,7 @@ class Kinds:
 
 
 class PerspectiveDual:
-    """B for a polyhedral Γ.
-
-    Parameters
-    ----------
-    form : QuadraticForm
-    k : int
-    gamma : Polyhedron
-    delta : array of shape (d,)
-        Positive, with Q - diag(δ) positive semidefinite.
-    """
+    """B for a polyhedral Γ and a δ > 0 with Q - diag(δ) positive semidefinite."""
 
     def __init__(self, form: QuadraticForm, k: int, gamma: Polyhedron, delta: np.ndarray) -> None:
         self.form, self.k, self.gamma = form, k, gamma

@@ -38,14 +38,9 @@ class Family:
 class Padded:
     """Some coordinates as a padded matrix, a row a group, with the parameters that go with them.
 
-    Attributes
-    ----------
-    where : array
-        The places of the values in what is projected; row, column : theirs in the matrix.
-    index, real : matrices
-        The coordinates themselves (0 where there is none), and whether there is one.
-    owner : array
-        The group of each row.
+    `where` are the places of the values in what is projected, `row` and `column` theirs in the matrix; `index` and
+    `real` are matrices of the coordinates themselves (0 where there is none) and of whether there is one; `owner` is
+    the group of each row.
     """
 
     def __init__(

@@ -14,11 +14,6 @@ class Polyhedron:
     """{w : lower <= w <= upper, A|w| <= h}, with equality in the rows where `equal`; A >= 0.
 
     Where a row demands equality, or may have a negative multiplier, its coordinates are non-negative.
-
-    Attributes
-    ----------
-    exact : bool
-        Whether this is the set; otherwise it leaves something out, and is larger.
     """
 
     lower: np.ndarray
@@ -26,7 +21,7 @@ class Polyhedron:
     A: np.ndarray
     h: np.ndarray
     equal: np.ndarray
-    exact: bool = True
+    exact: bool = True  #: whether this is the set; otherwise it leaves something out, and is larger
 
     @classmethod
     def box(cls, lower: Any, upper: Any, d: int) -> Polyhedron:

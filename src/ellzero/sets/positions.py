@@ -15,22 +15,12 @@ _ROUNDING = 1e-15
 
 @dataclass(frozen=True)
 class Positions:
-    """{w : least <= Σw <= most, lower <= w <= upper, Σ_{i in g} |w_i| <= cap_g} for some coordinates.
-
-    Attributes
-    ----------
-    lower, upper : arrays of shape (n,)
-    group : array of shape (n,)
-        Numbers of groups, -1 for none.
-    caps : array
-        A cap for each group, and inf at the end, for group -1.
-    least, most : float
-    """
+    """{w : least <= Σw <= most, lower <= w <= upper, Σ_{i in g} |w_i| <= cap_g} for some coordinates."""
 
     lower: np.ndarray
     upper: np.ndarray
-    group: np.ndarray
-    caps: np.ndarray
+    group: np.ndarray  #: numbers of groups, -1 for none
+    caps: np.ndarray  #: a cap for each group, and inf at the end, for group -1
     least: float
     most: float
 

@@ -120,12 +120,7 @@ _TITLES = {
 
 
 class Estimate:
-    """Values attained on some support: L_s and L'_s are at least these, ν_s is at most this.
-
-    Attributes
-    ----------
-    smoothness, strong_convexity, strong_smoothness : Constant
-    """
+    """Values attained on some support."""
 
     def __init__(self, blocks: Blocks, squared: tuple[float, Blocks] | None, s: int) -> None:
         self._blocks, self._squared, self._s = blocks, squared, s
