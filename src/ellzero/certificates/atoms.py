@@ -9,11 +9,9 @@ convex hull of h: v = Σλ_j a_j over sparse members a_j, the maximisers met so 
 f(Σλ_j a_j) + Σλ_j h(a_j). The weights are a small quadratic problem, solved exactly by active sets.
 """
 
-from __future__ import annotations
-
 import math
 import time
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -45,12 +43,12 @@ class Atoms(Relaxation):
         self._last: tuple[np.ndarray, ConstraintSet, np.ndarray] | None = None
 
     @classmethod
-    def of(cls, answer: Answer) -> Atoms:
+    def of(cls, answer: Answer) -> Self:
         """For every convex R and every Γ with a sparse maximum that is known and finite, or a larger set with one."""
         part, gamma = smooth_part(answer.risk, answer.form, answer.k), answer.gamma
         sets = [gamma] if gamma.has_sparse_maximum(part.mu) else gamma.enclosing(answer.d) or [Everywhere()]
         look, start = part.look(answer.x, part.image(answer.x)), Decisions(answer.kept, np.zeros(answer.d, dtype=bool))
-        found: tuple[float, Atoms] | None = None
+        found: tuple[float, Self] | None = None
         for around in sets:
             relaxation = cls(part, around, answer.k)
             if not around.has_sparse_maximum(relaxation.mu):

@@ -1,10 +1,8 @@
 """The relaxation of a quadratic risk under bounds and linear caps: `perspective_dual`, maximised."""
 
-from __future__ import annotations
-
 import math
 import time
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -33,7 +31,7 @@ class Perspective(Relaxation):
         self.dual = PerspectiveDual(form, k, gamma, delta)
 
     @classmethod
-    def of(cls, answer: Answer) -> Perspective:
+    def of(cls, answer: Answer) -> Self:
         """For a quadratic R that is curved once exact copies of columns are left out, and a Γ of bounds and caps."""
         form, shape, d = answer.form, answer.gamma.polyhedron(answer.d), answer.d
         if form is None or shape is None:

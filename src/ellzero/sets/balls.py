@@ -7,11 +7,10 @@ import numpy as np
 
 from .._core.arrays import Array, finfo_eps, namespace
 from ._quadratic import in_ellipsoid
-from ._reach import of_ball
 from ._tables import at_largest, budget_increments, l2_increments, to_sub_simplex
 from .base import ConstraintSet
 from .elementwise import Box, relative_excess
-from .polyhedron import Polyhedron
+from .polyhedron import Polyhedron, of_ball
 from .rows import RadiusSet, positive, row_norm, unit_rows
 
 

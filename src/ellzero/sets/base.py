@@ -16,8 +16,7 @@ from .._core.linear_systems import solve
 from .._core.validation import check_indices, check_nonnegative, check_vector, require_finite
 from ..sparsity import Sparsity, as_sparsity
 from ._quadratic import minimise_by_cuts, minimise_by_gradients, minimise_on_polyhedron
-from ._reach import of_ball, of_increments
-from .polyhedron import Polyhedron
+from .polyhedron import Polyhedron, of_ball, of_increments
 
 #: max <z, w> - μ/2 ||w||² and a w that attains it; (inf, None) where there is no bound
 SparseMaximum = tuple[float, Array | None]

@@ -13,14 +13,12 @@ import numpy as np
 from .._core.arrays import Array, like, namespace, norm, to_host
 from ..sparsity import Sparsity, as_sparsity
 from ._allocation import Block, allocate
-from ._families import Family, Padded, in_blocks, in_rows, is_ranked, project_blocks
-from ._labels import assign_sets, read_groups
+from ._grouping import Family, Padded, assign_sets, in_blocks, in_rows, is_ranked, project_blocks, read_groups
 from ._range import in_range, narrowed, towards_zero
-from ._reach import of_ball, of_increments
 from ._supports import choose_support
 from .base import ConstraintSet, EmptySlice, GroupsAndCaps, SparseMaximum, Support, on_host
 from .elementwise import Everywhere
-from .polyhedron import Polyhedron
+from .polyhedron import Polyhedron, of_ball, of_increments
 from .rows import objective
 
 _LARGEST = 2**20  # entries of the matrix of all bounds and caps that is kept

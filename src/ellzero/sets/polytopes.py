@@ -10,11 +10,10 @@ import numpy as np
 from .._core.arrays import Array, like, namespace, to_host
 from .._core.validation import as_numbers, check_nonnegative, check_vector
 from ._range import in_range, narrowed, project_in_range
-from ._reach import of_ball
 from ._tables import at_largest, budget_increments, simplex_threshold, to_sub_simplex
 from .base import ConstraintSet, on_host
 from .elementwise import Box, NonNegative, relative, relative_excess
-from .polyhedron import Polyhedron
+from .polyhedron import Polyhedron, of_ball
 from .rows import RadiusSet, RowSet
 
 

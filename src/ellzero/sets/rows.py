@@ -11,8 +11,8 @@ from .._core.arrays import Array, best_entries, like, namespace, scatter, to_hos
 from .._core.validation import check_nonnegative, check_vector
 from ..sparsity import Sparsity, as_sparsity
 from ._range import in_range, narrowed, project_in_range, towards_zero
-from ._reach import of_ball
 from .base import ConstraintSet, SparseMaximum
+from .polyhedron import of_ball
 
 
 class RowSet(ConstraintSet):
