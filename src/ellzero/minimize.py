@@ -138,7 +138,7 @@ def minimize(
         return solve_exactly(problem, target_gap=target, **asked)
     proof = None
     if target is not None:
-        from .certificates.target import Proof
+        from .certificates.exact import Proof
 
         proof = Proof(problem, chosen, target)
     return solve(

@@ -10,7 +10,7 @@ import pytest
 
 import ellzero as ez
 from ellzero.certificates import CertificateStatus
-from ellzero.certificates.duplicates import without_copies
+from ellzero.certificates.answer import without_copies
 from ellzero.certificates.quadratic_form import lack_of_convexity
 from ellzero.certificates.smooth_parts import FormPart
 from ellzero.risks import LinearModel

@@ -12,7 +12,7 @@ import ellzero as ez
 from common import membership, support_preserving_sets
 from ellzero import sets as S
 from ellzero.risks.damped import Damped
-from ellzero.sets._active_set import minimise_on_polyhedron
+from ellzero.sets._quadratic import minimise_on_polyhedron
 from ellzero.solver.exchanges import SwapSearch, _contenders, refit
 from ellzero.solver.problem import Problem
 from ellzero.sparsity import Coordinates

@@ -9,19 +9,17 @@ convex hull of h: v = Σλ_j a_j over sparse members a_j, the maximisers met so 
 f(Σλ_j a_j) + Σλ_j h(a_j). The weights are a small quadratic problem, solved exactly by active sets.
 """
 
-from __future__ import annotations
-
 import math
 import time
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
+from ..risks.accuracy import EPS
 from ..sets import ConstraintSet, EmptySlice, Everywhere
 from ..sets.base import MemberNotFound
-from ..theory.extents import largest_norm
+from ..theory.constants import largest_norm
 from .answer import Answer, NoBound
-from .quadratic_form import EPS
 from .relaxation import Decisions, Relaxation, Relaxed
 from .smooth_parts import SmoothPart, smooth_part
 
@@ -29,16 +27,7 @@ _TOL = 1e-7  # of the relaxation's value
 
 
 class Atoms(Relaxation):
-    """The relaxation over Γ.
-
-    Parameters
-    ----------
-    part : SmoothPart
-        f, with its μ.
-    gamma : ConstraintSet
-        Γ, or a larger set with known sparse maxima.
-    k : int
-    """
+    """The relaxation of f, with its μ, over Γ or a larger set with known sparse maxima."""
 
     advice = "a larger ridge or tighter bounds make it sharper"
 
@@ -54,12 +43,12 @@ class Atoms(Relaxation):
         self._last: tuple[np.ndarray, ConstraintSet, np.ndarray] | None = None
 
     @classmethod
-    def of(cls, answer: Answer) -> Atoms:
+    def of(cls, answer: Answer) -> Self:
         """For every convex R and every Γ with a sparse maximum that is known and finite, or a larger set with one."""
         part, gamma = smooth_part(answer.risk, answer.form, answer.k), answer.gamma
         sets = [gamma] if gamma.has_sparse_maximum(part.mu) else gamma.enclosing(answer.d) or [Everywhere()]
         look, start = part.look(answer.x, part.image(answer.x)), Decisions(answer.kept, np.zeros(answer.d, dtype=bool))
-        found: tuple[float, Atoms] | None = None
+        found: tuple[float, Self] | None = None
         for around in sets:
             relaxation = cls(part, around, answer.k)
             if not around.has_sparse_maximum(relaxation.mu):

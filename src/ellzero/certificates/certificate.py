@@ -1,7 +1,5 @@
 """A certificate: how far an answer is, at the most, from the best possible."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 from enum import Enum

@@ -1,7 +1,5 @@
 """certify: how far an answer is, at the most, from the best possible."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable
@@ -81,22 +79,10 @@ def certify(
 
 
 class Prover:
-    """A lower bound for the problem of an answer, raised by branching.
+    """A lower bound for the problem of an answer, raised by branching; nothing is looked for that is not better.
 
-    Parameters
-    ----------
-    risk : Risk
-    result : Result
-        The answer: nothing is looked for that is not better.
-    target : float or None
-        The relative gap that is enough.
-    started, deadline : float
-        Readings of `time.perf_counter`.
-
-    Attributes
-    ----------
-    refused : str
-        Why there is no bound; empty if there is one.
+    `target` is the relative gap that is enough, `started` and `deadline` are readings of `time.perf_counter`, and
+    `refused` tells why there is no bound; it is empty if there is one.
     """
 
     def __init__(self, risk: Risk, result: Result, target: float | None, started: float, deadline: float) -> None:

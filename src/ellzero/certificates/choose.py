@@ -1,10 +1,8 @@
 """Which relaxation fits a problem: the first of a few that says it does."""
 
-from __future__ import annotations
-
 import math
 from contextlib import suppress
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -25,7 +23,7 @@ class OneSupport(Relaxation):
     how = "the convex problem itself: its best point, and how little a projected step moves it"
 
     @classmethod
-    def of(cls, answer: Answer) -> OneSupport:
+    def of(cls, answer: Answer) -> Self:
         """For k >= d."""
         return cls(answer.k, np.arange(answer.d))
 

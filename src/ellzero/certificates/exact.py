@@ -1,9 +1,10 @@
-"""method="exact": the answer of "auto", and branch and bound until it or a better one is proved optimal."""
-
-from __future__ import annotations
+"""Runs that prove: "exact", the answer of "auto" and branch and bound until it or a better one is proved optimal; and
+the proof that lets any other run stop at a target gap, one lower bound, computed when it is first asked for.
+"""
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -12,22 +13,16 @@ import numpy as np
 from .._core.arrays import to_host
 from .._core.interruption import inside_a_larger_call
 from ..solver.loop import solve
-from ..solver.methods import preset
+from ..solver.methods import Method, preset
 from ..solver.problem import Problem, verify
 from ..solver.result import Result, Status
-from .certificate import CertificateStatus
+from .certificate import Certificate, CertificateStatus
 from .certify import Prover
 from .search import Progress
 
 
 def solve_exactly(
-    problem: Problem,
-    *,
-    time_limit: float,
-    target_gap: float | None,
-    callback: Any,
-    verbose: int,
-    **options: Any,
+    problem: Problem, *, time_limit: float, target_gap: float | None, callback: Any, verbose: int, **options: Any
 ) -> Result:
     """min R(w) subject to ||w||_0 <= k, w in Γ, with a proof; see `ellzero.minimize`, which checks its arguments."""
     started = time.perf_counter()
@@ -102,3 +97,35 @@ _STATUS = {
     CertificateStatus.EXHAUSTED: Status.SETTLED,
     CertificateStatus.INTERRUPTED: Status.INTERRUPTED,
 }
+
+
+class Proof:
+    """Whether an objective is within a relative gap of the best possible."""
+
+    def __init__(self, problem: Problem, method: Method, target: float) -> None:
+        if method.stochastic or not problem.risk.has_gradient:
+            raise ValueError(
+                "target_gap needs a deterministic method, whose objective is known after every iteration: use "
+                'method="auto" or "exact", or ellzero.certify on the result'
+            )
+        self.risk, self.target = problem.risk, target
+        self.prover: Prover | None = None
+
+    def _begin(self, result: Result, deadline: float) -> Prover:
+        self.prover = Prover(self.risk, result, self.target, time.perf_counter(), deadline)
+        return self.prover
+
+    def suffices(self, fun: float, so_far: Callable[[], Result], deadline: float) -> bool:
+        """Whether the proof is there; it begins with the result so far."""
+        if not math.isfinite(fun):
+            return False
+        prover = self.prover or self._begin(so_far(), deadline)
+        return not prover.refused and fun - prover.bound <= self.target * abs(fun)
+
+    def certificate(self, result: Result, deadline: float) -> Certificate | None:
+        """Of the final result; None if the run was interrupted before there was a bound."""
+        if self.prover is None and result.status is Status.INTERRUPTED:
+            return None
+        prover = self.prover or self._begin(result, deadline)
+        prover.accept(result)
+        return prover.certificate(result.fun, CertificateStatus.BOUND)

@@ -1,10 +1,8 @@
 """The relaxation of a quadratic risk under bounds and linear caps: `perspective_dual`, maximised."""
 
-from __future__ import annotations
-
 import math
 import time
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -19,17 +17,9 @@ _LARGEST_SPLIT = 300  # coordinates; a split takes some inverses of such a matri
 
 
 class Perspective(Relaxation):
-    """max B(v, λ), with a diagonal δ split off Q.
+    """max B(v, λ), with a diagonal δ > 0 split off Q such that Q - diag(δ) is positive semidefinite.
 
-    Parameters
-    ----------
-    form : QuadraticForm
-    k : int
-    gamma : Polyhedron
-    delta : array
-        Positive, with Q - diag(δ) positive semidefinite.
-    index : array of int
-        Which coordinates of the problem these are.
+    `index` tells which coordinates of the problem these are.
     """
 
     advice = "a larger ridge, a smaller k or tighter bounds on the coefficients make the relaxation sharper"
@@ -41,7 +31,7 @@ class Perspective(Relaxation):
         self.dual = PerspectiveDual(form, k, gamma, delta)
 
     @classmethod
-    def of(cls, answer: Answer) -> Perspective:
+    def of(cls, answer: Answer) -> Self:
         """For a quadratic R that is curved once exact copies of columns are left out, and a Γ of bounds and caps."""
         form, shape, d = answer.form, answer.gamma.polyhedron(answer.d), answer.d
         if form is None or shape is None:

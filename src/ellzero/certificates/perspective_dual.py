@@ -16,19 +16,15 @@ which is which, and which caps bind, the rest is one linear system: a Newton ste
 which.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from ..risks.accuracy import QuadraticForm
+from ..risks.accuracy import EPS, QuadraticForm
 from ..sets.polyhedron import Polyhedron
-from .quadratic_form import EPS
 from .relaxation import Decisions
-from .ties import shares_of_ties
 
 
 @dataclass
@@ -63,16 +59,7 @@ class Kinds:
 
 
 class PerspectiveDual:
-    """B for a polyhedral Γ.
-
-    Parameters
-    ----------
-    form : QuadraticForm
-    k : int
-    gamma : Polyhedron
-    delta : array of shape (d,)
-        Positive, with Q - diag(δ) positive semidefinite.
-    """
+    """B for a polyhedral Γ and a δ > 0 with Q - diag(δ) positive semidefinite."""
 
     def __init__(self, form: QuadraticForm, k: int, gamma: Polyhedron, delta: np.ndarray) -> None:
         self.form, self.k, self.gamma = form, k, gamma
@@ -208,7 +195,7 @@ class PerspectiveDual:
         size[part.kept] = 0.0
         free = np.flatnonzero((size > 0) & (reach > 0))
         steepness = steep[free] if isinstance(steep, np.ndarray) else steep
-        share, level = shares_of_ties(size[free], self.root[free], steepness, reach[free], self.k - part.kept.size)
+        share, level = _shares_of_ties(size[free], self.root[free], steepness, reach[free], self.k - part.kept.size)
         s = np.zeros_like(u)
         s[free], s[part.kept] = share, 1.0
         x = np.clip(u * (steep / (steep + self.delta)), self.lower, self.upper)
@@ -286,3 +273,39 @@ class PerspectiveDual:
         M[m, m] = done - (self.k - np.count_nonzero(kinds.s == 1))
         target[m] = t * done
         target[place] -= sign * np.where(clipped, 0.5 * (self.delta[ties] * capped - t * t / capped), 0.0)
+
+
+def _shares_of_ties(
+    size: np.ndarray, root: np.ndarray, steep: np.ndarray | float, reach: np.ndarray, spare: int
+) -> tuple[np.ndarray, float]:
+    """Shares s_i(t) with Σs = spare, and t, the gain at which they tie; all ones where there is room for all."""
+    if size.size <= spare:
+        return np.ones(size.size), 0.0
+    if spare == 0:
+        return np.zeros(size.size), math.inf
+    if np.isinf(reach).all():
+        # s_i = clip(c_i/t - e_i, 0, 1) is piecewise linear in 1/t
+        c, e = root * size, root * root / steep
+        ends = np.concatenate([e / c, (1 + e) / c])
+        order = np.argsort(ends)
+        x, slope = ends[order], np.cumsum(np.concatenate([c, -c])[order])
+        total = np.concatenate([[0.0], np.cumsum(slope[:-1] * np.diff(x))])
+        i = min(int(np.searchsorted(total, spare)), x.size - 1)
+        rise = slope[i - 1]
+        inverse = x[i - 1] + (spare - total[i - 1]) / rise if rise > 0 else x[i]
+        return np.clip(c * inverse - e, 0.0, 1.0), float(1 / inverse)
+
+    def shares(t: float) -> np.ndarray:
+        whole = np.minimum(t / root, reach)
+        z = np.where(t <= root * reach, root * t, 0.5 * (t * t / reach + root * root * reach))
+        return np.asarray(np.clip((size - z / steep) / whole, 0.0, 1.0))
+
+    from scipy.optimize import brentq  # here, because importing it takes longer than most certificates
+
+    # s_i = 0 once z_i(t) >= steep·size; both forms of z_i(t) are at least root_i·t
+    high = float(np.max(steep * size / root)) * (1 + 1e-12)
+    low = high
+    while shares(low).sum() < spare:
+        low *= 0.25
+    t = low if low == high else float(brentq(lambda x: shares(x).sum() - spare, low, 4 * low, xtol=1e-300, rtol=1e-13))
+    return shares(t), t

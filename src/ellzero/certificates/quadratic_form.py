@@ -1,14 +1,10 @@
 """The diagonal that can be split off a quadratic form."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
 
-from ..risks.accuracy import QuadraticForm
-
-EPS = float(np.finfo(np.float64).eps)
+from ..risks.accuracy import EPS, QuadraticForm
 
 
 def is_positive(form: QuadraticForm, delta: np.ndarray) -> bool:

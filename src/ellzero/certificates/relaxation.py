@@ -42,27 +42,13 @@ class Decisions:
 
 @dataclass
 class Relaxed:
-    """What a relaxation says of a part of the search.
+    """What a relaxation says of a part of the search."""
 
-    Attributes
-    ----------
-    bound : float
-        A valid lower bound.
-    w : array
-        The relaxed solution, dense in general.
-    share : array
-        How far each coordinate is in, between 0 and 1.
-    warm : object
-        Where the relaxations of smaller parts start.
-    evidence : object
-        What the relaxation itself needs to decide coordinates by this bound.
-    """
-
-    bound: float
-    w: np.ndarray
-    share: np.ndarray
-    warm: Any
-    evidence: Any = None
+    bound: float  #: a valid lower bound
+    w: np.ndarray  #: the relaxed solution, dense in general
+    share: np.ndarray  #: how far each coordinate is in, between 0 and 1
+    warm: Any  #: where the relaxations of smaller parts start
+    evidence: Any = None  #: what the relaxation itself needs to decide coordinates by this bound
 
 
 class Relaxation(ABC):

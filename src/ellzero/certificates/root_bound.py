@@ -1,7 +1,5 @@
 """The bound before any branching: one relaxation, screened, shrunk and sharpened while that helps."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass
 
@@ -16,31 +14,15 @@ _SMALLER = 0.2  # share of the coordinates that must be out for a smaller proble
 
 @dataclass
 class RootBound:
-    """What one relaxation proves, and where a search begins.
+    """What one relaxation proves, and where a search begins."""
 
-    Attributes
-    ----------
-    relaxation : Relaxation
-        Of what is left of the problem.
-    relaxed : Relaxed
-        Its answer.
-    floor : float
-        A lower bound from elsewhere.
-    proved_in, proved_out : arrays of int
-        Coordinates that are in every support as good as the answer's, or in none.
-    part : Decisions
-        Those, and what else is decided for points below the cutoff.
-    complete : bool
-        Whether nothing above the cutoff was set aside.
-    """
-
-    relaxation: Relaxation
-    relaxed: Relaxed
-    floor: float
-    proved_in: np.ndarray
-    proved_out: np.ndarray
-    part: Decisions
-    complete: bool
+    relaxation: Relaxation  #: of what is left of the problem
+    relaxed: Relaxed  #: its answer
+    floor: float  #: a lower bound from elsewhere
+    proved_in: np.ndarray  #: coordinates that are in every support as good as the answer's
+    proved_out: np.ndarray  #: coordinates that are in none of these
+    part: Decisions  #: those, and what else is decided for points below the cutoff
+    complete: bool  #: whether nothing above the cutoff was set aside
 
 
 def bound_root(answer: Answer, target: float | None) -> RootBound:

@@ -1,7 +1,5 @@
 """Branch and bound: fix coordinates in or out until the bound of every part exceeds the best known value."""
 
-from __future__ import annotations
-
 import heapq
 import math
 import time
@@ -38,16 +36,9 @@ class Progress:
 
 
 class Search:
-    """Best-first search below one relaxation.
+    """Best-first search below one relaxation, from its root bound to the relative gap that is the target.
 
-    Parameters
-    ----------
-    answer : Answer
-        The best point known, and R on single supports.
-    root : RootBound
-        Where to begin.
-    target : float, optional
-        The relative gap at which to stop.
+    The answer is the best point known, and tells R on single supports.
     """
 
     def __init__(self, answer: Answer, root: RootBound, target: float | None) -> None:

@@ -7,8 +7,6 @@ f(w) = F(Aw) with F convex. Each part knows, at a convex combination of atoms,
     curvature of f along given images, exact or estimated
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -18,8 +16,8 @@ import numpy as np
 
 from .._core.arrays import finfo_eps, to_host
 from ..risks import LinearModel, Risk
-from ..risks.accuracy import QuadraticForm
-from .quadratic_form import EPS, lack_of_convexity, smallest_eigenvalue
+from ..risks.accuracy import EPS, QuadraticForm
+from .quadratic_form import lack_of_convexity, smallest_eigenvalue
 
 _SMALL = 10**7  # entries of X that are copied to the host in double precision
 

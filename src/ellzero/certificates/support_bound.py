@@ -19,8 +19,6 @@ All this holds for any p and n with <n, w - p> <= slack + spread·||w - p||, whi
 the slack goes into e₀, the spread into e. So an inexact projection costs sharpness, not validity.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Iterator
@@ -39,41 +37,21 @@ _REACHES = 4.0 ** -np.arange(0.0, 16.0, 1.5)  # relative to where predictions ch
 
 @dataclass
 class Slice:
-    """The slice of Γ on a support, as a lower bound sees it.
+    """The slice of Γ on a support, as a lower bound sees it."""
 
-    Attributes
-    ----------
-    supporting : callable
-        The point and the normal for a v.
-    extent : float
-        No member is farther from the point at hand; may be infinite.
-    across : float
-        Some risks do not change along certain shifts of w (`Measured.shifts`). Every member can be shifted within the
-        slice so that at least this share of its distance from the point at hand is across them; 0 if not.
-    separable : bool
-        Whether the slice is a product of intervals, one for each coordinate.
-    """
-
-    supporting: Callable[[np.ndarray], Support]
-    extent: float
+    supporting: Callable[[np.ndarray], Support]  #: the point and the normal for a v
+    extent: float  #: no member is farther from the point at hand; may be infinite
+    #: Some risks do not change along certain shifts of w (`Measured.shifts`). Every member can be shifted within the
+    #: slice so that at least this share of its distance from the point at hand is across them; 0 if not.
     across: float = 0.0
-    separable: bool = False
+    separable: bool = False  #: whether the slice is a product of intervals, one for each coordinate
 
 
 def bound_on_support(here: Measured, x: np.ndarray, part: Slice, enough: float, deadline: float = math.inf) -> float:
-    """A number that R does not go below on the slice.
+    """A number that R does not go below on the slice; the better the point x of it, the sharper.
 
-    Parameters
-    ----------
-    here : Measured
-        R at x.
-    x : array of shape (s,)
-        A point of the slice; the better, the sharper the bound.
-    part : Slice
-    enough : float
-        This far below R(x) is near enough: look no further.
-    deadline : float
-        The reading of `time.perf_counter` after which no further projection is made.
+    `enough` below R(x) is near enough, and after the deadline, a reading of `time.perf_counter`, no further projection
+    is made.
     """
     best, base = -math.inf, here.value - here.error
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -89,16 +67,12 @@ def bound_on_support(here: Measured, x: np.ndarray, part: Slice, enough: float, 
 
 @dataclass
 class _Residual:
-    """What a projected step leaves.
+    """What a projected step leaves."""
 
-    |r|/η entry by entry with all doubts, e₀, a doubt that is known by its length alone, and the multipliers that hold
-    coordinates in their places.
-    """
-
-    entries: np.ndarray
-    offset: float
-    spread: float
-    holds: np.ndarray
+    entries: np.ndarray  #: |r|/η entry by entry with all doubts
+    offset: float  #: e₀
+    spread: float  #: a doubt that is known by its length alone
+    holds: np.ndarray  #: the multipliers that hold coordinates in their places
 
     def norm(self, D: np.ndarray) -> float:
         """e in the metric D."""

@@ -4,8 +4,6 @@ With the multiplier λ of the ellipsoid Σ(c_i w_i)² <= r², w(λ) minimises ||
 a small quadratic programme. ||c∘w(λ)|| falls with λ, and λ is found by bisection.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 

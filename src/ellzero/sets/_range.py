@@ -1,7 +1,5 @@
 """Numbers near the ends of the range of doubles: what overflows or underflows is computed again in a wider one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, TypeVar
 

@@ -6,8 +6,6 @@ The bounds and caps of Γ are written down as a mixed-integer linear programme (
 is added by cuts, each of which a projection finds.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

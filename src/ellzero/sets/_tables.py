@@ -4,8 +4,6 @@ of Γ that live on the first j entries of a row.
 Rows come by falling score. If entries have to be kept they stand before the others, so that a row need not be sorted.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

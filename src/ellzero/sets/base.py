@@ -15,10 +15,8 @@ from .._core.arrays import Array, finfo_eps, is_array, norm, to_host
 from .._core.linear_systems import solve
 from .._core.validation import check_indices, check_nonnegative, check_vector, require_finite
 from ..sparsity import Sparsity, as_sparsity
-from ._active_set import minimise_on_polyhedron
-from ._quadratic import minimise_by_cuts, minimise_by_gradients
-from ._reach import of_increments, unbounded
-from .polyhedron import Polyhedron
+from ._quadratic import minimise_by_cuts, minimise_by_gradients, minimise_on_polyhedron
+from .polyhedron import Polyhedron, of_ball, of_increments
 
 #: max <z, w> - μ/2 ||w||² and a w that attains it; (inf, None) where there is no bound
 SparseMaximum = tuple[float, Array | None]
@@ -175,7 +173,7 @@ class ConstraintSet(ABC):
 
     def norm_squares(self, n_features: int, k: int) -> np.ndarray:
         """For j = 0..k a number >= max ||w||² over the members with j nonzeros, concave in j; infinite if not known."""
-        bounds = [unbounded(k), *(s.norm_squares(n_features, k) for s in self.enclosing(n_features))]
+        bounds = [of_ball(math.inf, k), *(s.norm_squares(n_features, k) for s in self.enclosing(n_features))]
         if (shape := self.polyhedron(n_features)) is not None:
             bounds.append(of_increments(shape.reach() ** 2, k))
         return np.min(bounds, axis=0)  # type: ignore[no-any-return]

@@ -1,7 +1,5 @@
 """Intersections of sets."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Iterable
 from functools import cached_property, partial

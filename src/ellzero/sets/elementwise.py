@@ -1,7 +1,5 @@
 """Sets that constrain each coordinate by itself."""
 
-from __future__ import annotations
-
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -45,6 +43,12 @@ class _Elementwise(RowSet):
         w = self._maximum_rows(z, mu, *parameters)
         return w * (z - (0.5 * mu) * w) if mu > 0 else w * z
 
+    def _violation_rows(self, v: Array, *parameters: Any) -> Array:
+        xp = namespace(v)
+        lower, upper = self._bounds(*parameters)
+        excess = xp.maximum(relative(xp, lower - v, lower), relative(xp, v - upper, upper))
+        return xp.max(xp.maximum(excess, 0.0 * xp.abs(v)), axis=-1, keepdims=True)
+
     def _increments(self, z: np.ndarray, mu: float, *parameters: Any) -> np.ndarray:
         gain: np.ndarray = self._gain(z, mu, *parameters)
         return gain
@@ -78,6 +82,7 @@ class Everywhere(_Elementwise):
 
     closed_under_zeroing = True
     whole_space = True
+    why = "it is the whole space"
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -87,10 +92,6 @@ class Everywhere(_Elementwise):
                 "constraint; inherit from ellzero.sets.ConstraintSet"
             )
 
-    @property
-    def why(self) -> str:
-        return "it is the whole space"
-
     def _bounds(self, *parameters: Any) -> tuple[Any, Any]:
         return -np.inf, np.inf
 
@@ -99,9 +100,6 @@ class Everywhere(_Elementwise):
 
     def _project_rows(self, v: Array, *parameters: Any) -> Array:
         return v
-
-    def _score_rows(self, z: Array, mu: float, *parameters: Any) -> Array:
-        return namespace(z).abs(z)
 
     def _violation_rows(self, v: Array, *parameters: Any) -> Array:
         return 0.0 * v[..., :1]
@@ -119,10 +117,7 @@ class NonNegative(_Elementwise):
 
     closed_under_zeroing = True
     orthant = True
-
-    @property
-    def why(self) -> str:
-        return "zero satisfies every sign constraint"
+    why = "zero satisfies every sign constraint"
 
     def _bounds(self, *parameters: Any) -> tuple[Any, Any]:
         return 0.0, np.inf
@@ -218,25 +213,16 @@ class Box(_Elementwise):
         gain = self._gain(z, mu, *parameters)
         return xp.minimum(gain, xp.full_like(gain, float(xp.finfo(gain.dtype).max)))
 
-    def _violation_rows(self, v: Array, *parameters: Any) -> Array:
-        xp = namespace(v)
-        lower, upper = parameters
-        excess = xp.maximum(_relative(xp, lower - v, lower), _relative(xp, v - upper, upper))
-        return xp.max(xp.maximum(excess, 0.0 * v), axis=-1, keepdims=True)
-
 
 class LinfBall(_Elementwise):
     """argmin ||w - v|| over max_i |w_i| <= radius, which is v clipped to ±radius."""
 
     closed_under_zeroing = True
     _parameter_padding: ClassVar[dict[str, float | None]] = {"radius": None}
+    why = "zeroing entries never increases a maximum of |w_i|"
 
     def __init__(self, radius: float) -> None:
         self.radius = check_nonnegative(radius, "radius")
-
-    @property
-    def why(self) -> str:
-        return "zeroing entries never increases a maximum of |w_i|"
 
     def _bounds(self, *parameters: Any) -> tuple[Any, Any]:
         (radius,) = parameters
@@ -247,23 +233,15 @@ class LinfBall(_Elementwise):
         c = self._units(scales)[1]
         return LinfBall(self.radius / c) if c else super().rescaled(scales)
 
-    def _score_rows(self, z: Array, mu: float, *parameters: Any) -> Array:
-        return namespace(z).abs(z)
-
-    def _violation_rows(self, v: Array, *parameters: Any) -> Array:
-        (radius,) = parameters
-        xp = namespace(v)
-        return relative_excess(xp.max(xp.abs(v), axis=-1, keepdims=True), radius)
-
 
 def relative_excess(size: Array, bound: Any) -> Array:
     """max(size - bound, 0), divided by the bound where it is not zero."""
     xp = namespace(size)
-    excess = _relative(xp, size - bound, bound)
-    return xp.maximum(excess, 0.0 * size)
+    return xp.maximum(relative(xp, size - bound, bound), 0.0 * size)
 
 
-def _relative(xp: Any, excess: Array, bound: Any) -> Array:
+def relative(xp: Any, excess: Array, bound: Any) -> Array:
+    """The excess divided by the bound, where that is neither zero nor infinite."""
     # below the normal numbers only absolute errors mean something
     least = max(float(xp.finfo(excess.dtype).smallest_normal), _TINY)
     if not hasattr(bound, "shape"):

@@ -13,14 +13,12 @@ import numpy as np
 from .._core.arrays import Array, like, namespace, norm, to_host
 from ..sparsity import Sparsity, as_sparsity
 from ._allocation import Block, allocate
-from ._families import Family, Padded, in_blocks, in_rows, is_ranked, project_blocks
-from ._labels import assign_sets, read_groups
+from ._grouping import Family, Padded, assign_sets, in_blocks, in_rows, is_ranked, project_blocks, read_groups
 from ._range import in_range, narrowed, towards_zero
-from ._reach import of_increments, unbounded
 from ._supports import choose_support
 from .base import ConstraintSet, EmptySlice, GroupsAndCaps, SparseMaximum, Support, on_host
 from .elementwise import Everywhere
-from .polyhedron import Polyhedron
+from .polyhedron import Polyhedron, of_ball, of_increments
 from .rows import objective
 
 _LARGEST = 2**20  # entries of the matrix of all bounds and caps that is kept
@@ -67,7 +65,7 @@ class GroupWise(ConstraintSet):
 
     @cached_property
     def closed_under_zeroing(self) -> bool:  # type: ignore[override]
-        return all(s.closed_under_zeroing for s in self.sets if s is not None)
+        return all(s.closed_under_zeroing for _, s, _ in self._inner)
 
     @cached_property
     def needs_entry(self) -> bool:  # type: ignore[override]
@@ -76,18 +74,18 @@ class GroupWise(ConstraintSet):
     @cached_property
     def forced(self) -> np.ndarray:  # type: ignore[override]
         """Coordinates that are nonzero in every member."""
-        pairs = [(m, s) for m, s in zip(self._members, self.sets, strict=True) if s is not None]
-        return np.sort(np.concatenate([np.empty(0, np.intp), *(m[s.forced_among(m.size)] for m, s in pairs)]))
+        inner = (members[s.forced_among(members.size)] for _, s, members in self._inner)
+        return np.sort(np.concatenate([np.empty(0, np.intp), *inner]))
 
     @cached_property
     def accuracy(self) -> float:  # type: ignore[override]
-        return max((s.accuracy for s in self.sets if s is not None), default=ConstraintSet.accuracy)
+        return max((s.accuracy for _, s, _ in self._inner), default=ConstraintSet.accuracy)
 
     @property
     def why(self) -> str:
         if self.closed_under_zeroing:
             return "it is a product over groups of sets that preserve supports"
-        name, bad = next((n, s) for n, s in zip(self.names, self.sets, strict=True) if s and not s.closed_under_zeroing)
+        name, bad = next((name, s) for name, s, _ in self._inner if not s.closed_under_zeroing)
         return f"group {name!r} carries {bad!r}: {bad.why}"
 
     def require_features(self, d: int, of: str = "w") -> None:
@@ -258,10 +256,10 @@ class GroupWise(ConstraintSet):
     def norm_squares(self, n_features: int, k: int) -> np.ndarray:
         """The largest increments of all groups; infinite where a coordinate is free."""
         if sum(m.size for _, _, m in self._inner) < n_features:
-            return unbounded(k)
+            return of_ball(math.inf, k)
         parts = [s.norm_squares(m.size, min(k, m.size)) for _, s, m in self._inner if m.size]
         if not all(np.isfinite(part).all() for part in parts):
-            return unbounded(k)
+            return of_ball(math.inf, k)
         return of_increments(np.concatenate([np.diff(part) for part in parts]), k)
 
     def signs(self, n_features: int) -> tuple[np.ndarray, np.ndarray]:
@@ -323,9 +321,7 @@ class GroupWise(ConstraintSet):
             free = np.flatnonzero(~constrained[group])[None, :]
             if free.size:
                 blocks.append(Block(Everywhere(), free, np.ones_like(free, dtype=bool), [], np.zeros(1, dtype=bool)))
-            others = [
-                (s, m) for s, m in zip(self.sets, self._members, strict=True) if s is not None and not is_ranked(s)
-            ]
+            others = [(s, members) for _, s, members in self._inner if not is_ranked(s)]
             self._layouts = {d: (blocks, others)}
         return self._layouts[d]
 

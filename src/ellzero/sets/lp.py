@@ -1,7 +1,5 @@
 """The l_p ball."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable
 from typing import Any
 
@@ -10,13 +8,11 @@ import numpy as np
 from .._core.arrays import Array, finfo_eps, namespace
 from .._core.validation import check_number
 from ._quadratic import in_lp_ball
-from ._reach import of_ball
 from ._tables import increments_by_projection, linear_increments
+from .balls import L1Ball, L2Ball
 from .base import ConstraintSet
 from .elementwise import LinfBall, relative_excess
-from .l1 import L1Ball
-from .l2 import L2Ball
-from .polyhedron import Polyhedron
+from .polyhedron import Polyhedron, of_ball
 from .rows import RadiusSet, RowSet, row_norm, unit_rows
 
 _SPECIAL_P: dict[float, Callable[[float], RowSet]] = {1.0: L1Ball, 2.0: L2Ball, np.inf: LinfBall}

@@ -1,4 +1,8 @@
-"""Bounds and caps: how a set is told to those who solve quadratic and linear programmes over it."""
+"""Bounds and caps: how a set is told to those who solve quadratic and linear programmes over it.
+
+And how far sparse members of a set reach: for j = 0..k a bound of ||w||² over those with j nonzeros, concave in j, so
+that the best split of j nonzeros over groups takes the largest increments of all groups.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +18,6 @@ class Polyhedron:
     """{w : lower <= w <= upper, A|w| <= h}, with equality in the rows where `equal`; A >= 0.
 
     Where a row demands equality, or may have a negative multiplier, its coordinates are non-negative.
-
-    Attributes
-    ----------
-    exact : bool
-        Whether this is the set; otherwise it leaves something out, and is larger.
     """
 
     lower: np.ndarray
@@ -26,7 +25,7 @@ class Polyhedron:
     A: np.ndarray
     h: np.ndarray
     equal: np.ndarray
-    exact: bool = True
+    exact: bool = True  #: whether this is the set; otherwise it leaves something out, and is larger
 
     @classmethod
     def box(cls, lower: Any, upper: Any, d: int) -> Polyhedron:
@@ -102,3 +101,14 @@ class Polyhedron:
         caps, exact, h = ~self.equal, self.equal, self.h / scale
         found = linprog(np.zeros(support.size), A_ub=A[caps], b_ub=h[caps], A_eq=A[exact], b_eq=h[exact], bounds=bounds)
         return bool(found.status == 0)
+
+
+def of_ball(radius: float, k: int, growth: float = 0.0) -> np.ndarray:
+    """0, radius² · j^growth; the radius may be infinite."""
+    j = np.arange(1.0, k + 1)
+    return np.concatenate([[0.0], j**growth * (float(radius) * float(radius))])
+
+
+def of_increments(increments: np.ndarray, k: int) -> np.ndarray:
+    """The sums of the largest."""
+    return np.concatenate([[0.0], np.cumsum(np.sort(increments)[::-1][:k])])

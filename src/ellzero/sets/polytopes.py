@@ -1,7 +1,5 @@
 """Non-negative vectors under a budget, or under several caps."""
 
-from __future__ import annotations
-
 import math
 import sys
 from functools import cached_property
@@ -12,11 +10,10 @@ import numpy as np
 from .._core.arrays import Array, like, namespace, to_host
 from .._core.validation import as_numbers, check_nonnegative, check_vector
 from ._range import in_range, narrowed, project_in_range
-from ._reach import of_ball
 from ._tables import at_largest, budget_increments, simplex_threshold, to_sub_simplex
 from .base import ConstraintSet, on_host
-from .elementwise import Box, NonNegative, relative_excess
-from .polyhedron import Polyhedron
+from .elementwise import Box, NonNegative, relative, relative_excess
+from .polyhedron import Polyhedron, of_ball
 from .rows import RadiusSet, RowSet
 
 
@@ -24,13 +21,10 @@ class SubSimplex(RadiusSet):
     """argmin ||w - v|| over w >= 0, Σ_i w_i <= total: a budget that need not be spent."""
 
     _parameter_padding: ClassVar[dict[str, float | None]] = {"total": None}
+    why = "zeroing non-negative entries never increases their sum"
 
     def __init__(self, total: float = 1.0) -> None:
         self.total = self.radius = check_nonnegative(total, "total")
-
-    @property
-    def why(self) -> str:
-        return "zeroing non-negative entries never increases their sum"
 
     def _project_rows(self, v: Array, *parameters: Any) -> Array:
         return to_sub_simplex(v, *parameters)
@@ -153,6 +147,7 @@ class PackingPolytope(ConstraintSet):
     """
 
     closed_under_zeroing = True
+    why = "with A >= 0, zeroing non-negative entries never increases Aw"
 
     def __init__(self, A: Any, b: Any) -> None:
         sparse = "scipy.sparse" in sys.modules and sys.modules["scipy.sparse"].issparse(A)
@@ -167,10 +162,6 @@ class PackingPolytope(ConstraintSet):
                 "For other inequalities write a ConstraintSet of your own, or use Intersection of known sets"
             )
         self.n_features = self.A.shape[1]
-
-    @property
-    def why(self) -> str:
-        return "with A >= 0, zeroing non-negative entries never increases Aw"
 
     def _columns(self, index: Any) -> np.ndarray:
         columns = self.A[:, index]
@@ -193,9 +184,7 @@ class PackingPolytope(ConstraintSet):
 
     def _excess(self, w: np.ndarray, b: np.ndarray) -> Any:
         A = self.A if w.dtype == np.float64 else self._columns(np.arange(w.size)).astype(w.dtype)
-        # a cap of zero, and one so small that only absolute errors mean something, is not divided by
-        least = np.finfo(np.float64).smallest_normal
-        return ((A @ w - b) / np.where(b > 0, np.maximum(b, least), 1.0)).max(initial=0.0)
+        return relative(np, A @ w - b, b).max(initial=0.0)
 
     def signs(self, n_features: int) -> tuple[np.ndarray, np.ndarray]:
         return NonNegative().signs(n_features)

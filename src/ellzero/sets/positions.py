@@ -8,27 +8,19 @@ from typing import Any
 
 import numpy as np
 
+from .elementwise import relative
+
 _ROUNDING = 1e-15
 
 
 @dataclass(frozen=True)
 class Positions:
-    """{w : least <= Σw <= most, lower <= w <= upper, Σ_{i in g} |w_i| <= cap_g} for some coordinates.
-
-    Attributes
-    ----------
-    lower, upper : arrays of shape (n,)
-    group : array of shape (n,)
-        Numbers of groups, -1 for none.
-    caps : array
-        A cap for each group, and inf at the end, for group -1.
-    least, most : float
-    """
+    """{w : least <= Σw <= most, lower <= w <= upper, Σ_{i in g} |w_i| <= cap_g} for some coordinates."""
 
     lower: np.ndarray
     upper: np.ndarray
-    group: np.ndarray
-    caps: np.ndarray
+    group: np.ndarray  #: numbers of groups, -1 for none
+    caps: np.ndarray  #: a cap for each group, and inf at the end, for group -1
     least: float
     most: float
 
@@ -91,10 +83,10 @@ class Positions:
         """The largest excess over a bound, relative to it where it is not zero."""
         total, gross = w.sum(), self.by_group(np.abs(w))
         excess = [
-            _excess(w, self.upper),
-            _excess(-w, -self.lower),
-            _excess(gross, self.caps),
-            _excess(np.array([total, -total]), np.array([self.most, -self.least])),
+            relative(np, w - self.upper, self.upper),
+            relative(np, self.lower - w, self.lower),
+            relative(np, gross - self.caps, self.caps),
+            relative(np, np.array([total - self.most, self.least - total]), np.array([self.most, self.least])),
         ]
         return max(0.0, *(float(e.max(initial=0.0)) for e in excess))
 
@@ -214,13 +206,6 @@ def _threshold(size: np.ndarray, floor: np.ndarray, top: np.ndarray, excess: flo
     i = int(np.searchsorted(fallen, excess)) - 1
     i = min(max(i, 0), at.size - 1)
     return at[i] + (excess - fallen[i]) / slope[i] if slope[i] > 0 else at[i]  # type: ignore[no-any-return]
-
-
-def _excess(value: np.ndarray, bound: np.ndarray) -> np.ndarray:
-    size = np.abs(bound)
-    least = np.finfo(np.float64).smallest_normal  # below it only absolute errors mean something
-    excess: np.ndarray = (value - bound) / np.where((size > 0) & np.isfinite(size), np.maximum(size, least), 1.0)
-    return excess
 
 
 def _first(group: np.ndarray) -> np.ndarray:

@@ -1,7 +1,5 @@
 """Sets whose projection is written for the rows of a matrix, so that many are projected at once."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Hashable
 from functools import partial
@@ -13,8 +11,8 @@ from .._core.arrays import Array, best_entries, like, namespace, scatter, to_hos
 from .._core.validation import check_nonnegative, check_vector
 from ..sparsity import Sparsity, as_sparsity
 from ._range import in_range, narrowed, project_in_range, towards_zero
-from ._reach import of_ball
 from .base import ConstraintSet, SparseMaximum
+from .polyhedron import of_ball
 
 
 class RowSet(ConstraintSet):
@@ -40,9 +38,9 @@ class RowSet(ConstraintSet):
     def _violation_rows(self, v: Array, *parameters: Any) -> Array:
         """The violation of every row, shape (..., 1)."""
 
-    @abstractmethod
     def _score_rows(self, z: Array, mu: float, *parameters: Any) -> Array:
         """Finite numbers, the larger the better; the best j entries do not depend on what else is kept."""
+        return namespace(z).abs(z)
 
     @abstractmethod
     def _linear_rows(self, z: Array, *parameters: Any) -> Array:
@@ -142,13 +140,10 @@ class RadiusSet(RowSet):
 
     closed_under_zeroing = True
     _parameter_padding: ClassVar[dict[str, float | None]] = {"radius": None}
+    why = "zeroing entries never increases the norm"
 
     def __init__(self, radius: float) -> None:
         self.radius = check_nonnegative(radius, "radius")
-
-    @property
-    def why(self) -> str:
-        return "zeroing entries never increases the norm"
 
     def signs(self, n_features: int) -> tuple[np.ndarray, np.ndarray]:
         return np.ones(n_features, dtype=bool), np.ones(n_features, dtype=bool)
@@ -156,9 +151,6 @@ class RadiusSet(RowSet):
     def norm_squares(self, n_features: int, k: int) -> np.ndarray:
         """The square of the radius: ||w||_2 <= ||w||_p for p <= 2."""
         return of_ball(self.radius, k)
-
-    def _score_rows(self, z: Array, mu: float, *parameters: Any) -> Array:
-        return namespace(z).abs(z)
 
 
 def positive(values: Any, name: str) -> np.ndarray:

@@ -1,7 +1,5 @@
 """An attack on a risk: does it do what the loop, the theory and the certificates rely on?"""
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise
 from typing import Any
@@ -69,8 +67,7 @@ class _Attack:
         self.eps = finfo_eps(zero)
         self.points = [self.random_point(sparse=bool(i % 2)) for i in range(n_points)]
         # what rounding may do to values and gradients
-        at_zero = np.zeros(self.p)
-        seen = [at_zero, *self.points]
+        seen = [np.zeros(self.p), *self.points]
         self.value_noise = 1e3 * self.eps * max(abs(self.value(w)) for w in seen)
         self.gradient_noise = 1e3 * self.eps * max(norm(self.slope(w)) for w in seen)
 
@@ -119,14 +116,7 @@ class _Attack:
         for u in along:
             fine, coarse = ((self.value(w + s * u) - self.value(w - s * u)) / (2 * s) for s in (h, 2 * h))
             tolerance = abs(fine - coarse) + 0.1 * self.value_noise / h + self.gradient_noise
-            _same(
-                gradient @ u,
-                fine,
-                tolerance,
-                "gradient is not the derivative of value: <gradient(w), u>",
-                w,
-                u,
-            )
+            _same(gradient @ u, fine, tolerance, "gradient is not the derivative of value: <gradient(w), u>", w, u)
 
     def terms(self, w: np.ndarray) -> None:
         """The terms of a random partition average to the whole, and a repeated term counts twice."""

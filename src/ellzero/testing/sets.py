@@ -1,7 +1,5 @@
 """check_set: an attack on a constraint set that shows a counterexample where it finds one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -6,8 +6,7 @@ from .._core.lazy import lazily
 
 if TYPE_CHECKING:
     from ._premises import Premise
-    from .constants import RestrictedConstants, restricted_constants
-    from .extents import largest_norm, variance_bound
+    from .constants import RestrictedConstants, largest_norm, restricted_constants, variance_bound
     from .forms import TradeOff, tradeoff
     from .guarantees import Guarantee, guarantee
     from .parameters import THEOREMS, Prescription, prescribe
@@ -34,8 +33,8 @@ __all__ = [
 _HOME = {
     "RestrictedConstants": "constants",
     "restricted_constants": "constants",
-    "largest_norm": "extents",
-    "variance_bound": "extents",
+    "largest_norm": "constants",
+    "variance_bound": "constants",
     "TradeOff": "forms",
     "tradeoff": "forms",
     "Guarantee": "guarantees",

@@ -34,13 +34,7 @@ class Decomposition(NamedTuple):
 class Blocks:
     """Λ(M, s) for one symmetric M and any s; kept divided by a power of two near its largest entry.
 
-    Parameters
-    ----------
-    M : array of shape (d, d)
-    noise : float
-        How far the entries' rounding may move an eigenvalue of M.
-    eigen : Decomposition, optional
-        That of M, where it is known already.
+    `noise` is how far the entries' rounding may move an eigenvalue of M, `eigen` its decomposition where that is known.
     """
 
     def __init__(self, M: np.ndarray, noise: float = 0.0, eigen: Decomposition | None = None) -> None:

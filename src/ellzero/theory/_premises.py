@@ -1,7 +1,5 @@
 """The conditions of the theorems, each with what was found on the data and what would satisfy it."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 
@@ -10,7 +8,7 @@ import numpy as np
 from .._core.arrays import to_host
 from ..risks.base import Constant
 from ._question import Question
-from .extents import variance_bound
+from .constants import variance_bound
 from .forms import Form, sparsity_needed
 from .parameters import Prescription
 

@@ -1,7 +1,5 @@
 """What `guarantee` was asked, and what all forms of the answer share."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,8 +11,7 @@ from ..risks import Risk
 from ..risks.base import Constant, Point
 from ..sets import ConstraintSet, Everywhere
 from ..solver.problem import for_every_output
-from .constants import curvature_of
-from .extents import largest_norm, variance_bound
+from .constants import curvature_of, largest_norm, variance_bound
 from .forms import Form, prescribe_form
 from .parameters import THEOREMS, Prescription
 

@@ -5,7 +5,8 @@
     RSS'   ||∇R(x) - ∇R(y)|| <= L'_s ||x-y||                 L'_s = max over |S| = s of ||H[:,S]||
 
 The right-hand side holds for quadratic R with Hessian H. A generalised linear model has ∇²R ⪯ H, with H from the
-largest second derivative of its loss, so that H bounds L_s; its ν_s is the ridge.
+largest second derivative of its loss, so that H bounds L_s; its ν_s is the ridge. Beside them stand how far the sparse
+members of Γ reach, which bounds ||w_0 - w̄||, and how noisy the terms of a risk can be there, the B of HSG-HT.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import numpy as np
 from .._core.validation import check_count
 from ..risks import Constant, Risk
 from ..risks.base import no_longer_exact
+from ..sets import ConstraintSet
 from ._blocks import LARGEST_DECOMPOSED, Blocks, Decomposition
 
 #: a Hessian with more rows is not formed, and the constants are those of all coordinates
@@ -45,17 +47,44 @@ class RestrictedConstants:
     @cached_property
     def smoothness(self) -> Constant:
         """L_s."""
-        return self._curvature.smoothness(self.s)
+        risk, hessian = self._curvature.risk, self._curvature.hessian
+        if hessian is None:
+            return _of_all_coordinates(risk.smoothness, self.s, risk.n_features)
+        blocks, is_hessian = hessian
+        exact = blocks.exact(self.s)
+        if exact is not None:
+            return Constant(max(0.0, exact[1]), "exact" if is_hessian else "bound")
+        return _tighter(Constant(max(0.0, blocks.bound(self.s)), "bound"), risk.smoothness, min)
 
     @cached_property
     def strong_convexity(self) -> Constant:
         """ν_s."""
-        return self._curvature.strong_convexity(self.s)
+        risk, hessian = self._curvature.risk, self._curvature.hessian
+        if hessian is None or not hessian[1]:
+            return _of_all_coordinates(risk.strong_convexity, self.s, risk.n_features)
+        blocks, _ = hessian
+        exact = blocks.exact(self.s)
+        if exact is not None:  # singular matrices are so up to rounding
+            return Constant(0.0 if abs(exact[0]) <= blocks.noise else exact[0], "exact")
+        return _tighter(Constant(-blocks.negative.bound(self.s), "bound"), risk.strong_convexity, max)
 
     @cached_property
     def strong_smoothness(self) -> Constant:
         """L'_s, at least L_s."""
-        return self._curvature.strong_smoothness(self.s)
+        risk, (scale, squared) = self._curvature.risk, self._curvature.squared or (1.0, None)
+        if squared is not None and (exact := squared.exact(self.s)) is not None:
+            return Constant(scale * math.sqrt(exact[1]), "exact")
+        # ||∇R(x)-∇R(y)||² <= L <∇R(x)-∇R(y), x-y> <= L L_s ||x-y||² for convex R
+        L, L_s = self._curvature.at(risk.n_features).smoothness, self.smoothness
+        whole = Constant(L.value, no_longer_exact(L))
+        if risk.convex:
+            source = no_longer_exact(L_s if whole.source == "bound" else whole)
+            whole = _tighter(Constant(math.sqrt(L.value * L_s.value), source), whole, min)
+        else:  # L bounds the Hessian from above alone
+            whole = Constant(max(L.value, -risk.strong_convexity.value), whole.source)
+        if squared is None:
+            return whole
+        return _tighter(Constant(scale * math.sqrt(max(0.0, squared.bound(self.s))), "bound"), whole, min)
 
     @property
     def kappa(self) -> float:
@@ -69,7 +98,8 @@ class RestrictedConstants:
 
         None where the Hessian is not known or too large.
         """
-        return self._curvature.estimate(self.s)
+        hessian = self._curvature.hessian
+        return Estimate(hessian[0], self._curvature.squared, self.s) if hessian and hessian[1] else None
 
     def __repr__(self) -> str:
         lines = [f"restricted constants at s={self.s}"]
@@ -90,12 +120,7 @@ _TITLES = {
 
 
 class Estimate:
-    """Values attained on some support: L_s and L'_s are at least these, ν_s is at most this.
-
-    Attributes
-    ----------
-    smoothness, strong_convexity, strong_smoothness : Constant
-    """
+    """Values attained on some support."""
 
     def __init__(self, blocks: Blocks, squared: tuple[float, Blocks] | None, s: int) -> None:
         self._blocks, self._squared, self._s = blocks, squared, s
@@ -176,67 +201,22 @@ class Curvature:
         return self._cache[s]
 
     @cached_property
-    def _hessian(self) -> tuple[Blocks, bool] | None:
+    def hessian(self) -> tuple[Blocks, bool] | None:
         """H, and whether it is the Hessian or only above it."""
         formed = self.risk.hessian_bound() if self.risk.n_features <= LARGEST_HESSIAN else None
         return formed and (Blocks(formed[0], noise=formed[1]), formed[2])
 
     @cached_property
-    def _squared(self) -> tuple[float, Blocks] | None:
+    def squared(self) -> tuple[float, Blocks] | None:
         """A scale h, and (H/h)², whose blocks have the eigenvalues (||H[:,S]||/h)²."""
-        if self._hessian is None or not self._hessian[1] or self.risk.n_features > LARGEST_DECOMPOSED:
+        if self.hessian is None or not self.hessian[1] or self.risk.n_features > LARGEST_DECOMPOSED:
             return None
-        H = self._hessian[0]
+        H = self.hessian[0]
         assert H.eigen is not None
         order = np.argsort(np.abs(H.eigen.values))
         eigen = Decomposition(H.eigen.values[order] ** 2, H.eigen.vectors[:, order])
         rounding = 2 * (H.noise / H.scale) * float(np.abs(H.M).sum(axis=1).max())
         return H.scale, Blocks(H.M @ H.M, rounding, eigen)
-
-    def smoothness(self, s: int) -> Constant:
-        """L_s."""
-        whole = self.risk.smoothness
-        if self._hessian is None:
-            return _of_all_coordinates(whole, s, self.risk.n_features)
-        blocks, is_hessian = self._hessian
-        exact = blocks.exact(s)
-        if exact is not None:
-            return Constant(max(0.0, exact[1]), "exact" if is_hessian else "bound")
-        return _tighter(Constant(max(0.0, blocks.bound(s)), "bound"), whole, min)
-
-    def strong_convexity(self, s: int) -> Constant:
-        """ν_s."""
-        whole = self.risk.strong_convexity
-        if self._hessian is None or not self._hessian[1]:
-            return _of_all_coordinates(whole, s, self.risk.n_features)
-        blocks, _ = self._hessian
-        exact = blocks.exact(s)
-        if exact is not None:  # singular matrices are so up to rounding
-            return Constant(0.0 if abs(exact[0]) <= blocks.noise else exact[0], "exact")
-        return _tighter(Constant(-blocks.negative.bound(s), "bound"), whole, max)
-
-    def strong_smoothness(self, s: int) -> Constant:
-        """L'_s."""
-        scale, squared = self._squared or (1.0, None)
-        if squared is not None and (exact := squared.exact(s)) is not None:
-            return Constant(scale * math.sqrt(exact[1]), "exact")
-        # ||∇R(x)-∇R(y)||² <= L <∇R(x)-∇R(y), x-y> <= L L_s ||x-y||² for convex R
-        L, L_s = self.smoothness(self.risk.n_features), self.smoothness(s)
-        whole = Constant(L.value, no_longer_exact(L))
-        if self.risk.convex:
-            source = no_longer_exact(L_s if whole.source == "bound" else whole)
-            whole = _tighter(Constant(math.sqrt(L.value * L_s.value), source), whole, min)
-        else:  # L bounds the Hessian from above alone
-            whole = Constant(max(L.value, -self.risk.strong_convexity.value), whole.source)
-        if squared is None:
-            return whole
-        return _tighter(Constant(scale * math.sqrt(max(0.0, squared.bound(s))), "bound"), whole, min)
-
-    def estimate(self, s: int) -> Estimate | None:
-        """What a search over supports found."""
-        if self._hessian is None or not self._hessian[1]:
-            return None
-        return Estimate(self._hessian[0], self._squared, s)
 
 
 def _of_all_coordinates(constant: Constant, s: int, d: int) -> Constant:
@@ -249,3 +229,49 @@ def _tighter(bound: Constant, whole: Constant, choose: Any) -> Constant:
     if whole.source == "estimate":
         return bound
     return Constant(choose(bound.value, whole.value), "bound")
+
+
+def largest_norm(constraint: ConstraintSet, k: int, n_features: int) -> float | None:
+    """A number >= max {||w|| : w in Γ, ||w||_0 <= k}; None where Γ is unbounded or of an unknown kind.
+
+    Parameters
+    ----------
+    constraint : ConstraintSet
+    k, n_features : int
+
+    Examples
+    --------
+    >>> import ellzero as ez
+    >>> ez.theory.largest_norm(ez.sets.LinfBall(0.5), k=4, n_features=100)
+    1.0
+    """
+    d = check_count(n_features, "n_features")
+    with np.errstate(over="ignore"):  # a bound whose square is no number is none
+        square = float(constraint.norm_squares(d, min(check_count(k, "k"), d))[-1])
+    return math.sqrt(square) if math.isfinite(square) else None
+
+
+def variance_bound(risk: Risk, radius: float | None = None) -> Constant | None:
+    """A number B >= (1/n) Σ_i ||∇R_i(w) - ∇R(w)||² for every w with ||w|| <= radius.
+
+    ∇R_i = nω_i ℓ'_i x_i + ridge·w, and |ℓ'| is at most 1 (logistic), √2 (multinomial), 2δ (Huber) or
+    2(|y_i - ȳ| + radius·||x_i - x̄||) (least squares; ȳ and x̄ are 0 without an intercept). None where no bound
+    is known: other risks, and least squares without a radius.
+
+    Parameters
+    ----------
+    risk : Risk
+    radius : float, optional
+        Needed by least squares alone: `largest_norm` of a bounded Γ.
+
+    Examples
+    --------
+    >>> import ellzero as ez
+    >>> B = ez.theory.variance_bound(ez.risks.Logistic([[3.0, 4.0], [0.0, 1.0]], [0, 1]))
+    >>> round(B.value, 6), B.source
+    (13.0, 'bound')
+    """
+    bounds = risk.gradient_bounds(radius)
+    if bounds is None:
+        return None
+    return Constant(float((bounds**2).mean()) * (1 + 1e-12 * risk.n_terms**0.5), "bound")

@@ -14,12 +14,10 @@ While the left side exceeds R(w̄) + ε, D_t <= (1-1/κ)/(1-√β) · D_{t-1}; t
 the sharp form. IHT is the case ρ = 0. Stochastic and zeroth-order methods have the first two forms alone.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from .._core.validation import check_count, check_number
 from .parameters import THEOREMS, Prescription, prescribe, sparsity_covered, sparsity_required
@@ -37,33 +35,21 @@ def forms_of(theorem: str, rho: float) -> list[Form]:
 
 
 def prescribe_form(
-    form: Form,
-    theorem: str,
-    L: float,
-    nu: float,
-    *,
-    k: int,
-    k_bar: int,
-    rho: float = 0.5,
-    alpha: float = 2.0,
-    B: float | None = None,
-    d: int | None = None,
-    s2: int | None = None,
+    form: Form, theorem: str, L: float, nu: float, *, k: int, k_bar: int, rho: float = 0.5, **more: Any
 ) -> Prescription:
-    """What a theorem prescribes in one of its forms; see `parameters.prescribe`.
+    """What a theorem prescribes in one of its forms; see `parameters.prescribe`, which takes the other arguments.
 
     In the forms "sharp" and "widest" the ρ of the result is √(k̄/k), the best one, where k suffices for the ρ
     that is asked for; `k_required` and `k_bar_max` are those of the ρ asked for.
     """
-    given = {"k": k, "k_bar": k_bar, "alpha": alpha, "B": B, "d": d, "s2": s2}
     constrained = theorem.endswith("-2SP")
-    asked = prescribe(theorem, L, nu, rho=rho, sharp=form != "paper" and constrained, **given)  # type: ignore[arg-type]
+    asked = prescribe(theorem, L, nu, rho=rho, sharp=form != "paper" and constrained, k=k, k_bar=k_bar, **more)
     if form == "paper":
         return asked
     root = math.sqrt(k_bar / k)
     if form == "sharp":
         covered = asked.k_required is not None and asked.k_required <= k
-        best = prescribe(theorem, L, nu, rho=root if covered else rho, sharp=True, **given)  # type: ignore[arg-type]
+        best = prescribe(theorem, L, nu, rho=root if covered else rho, sharp=True, k=k, k_bar=k_bar, **more)
         return replace(best, k_ratio=asked.k_ratio, k_required=asked.k_required, k_bar_max=asked.k_bar_max)
     kappa, used = asked.kappa, root if constrained and root < 1 else 0.0
     gap = max(0.0, (1 - kappa * root) / kappa)
@@ -162,6 +148,3 @@ def tradeoff(
         bound = risk + rho / (1 - rho) * (risk - lower_bound) if shifted else factor * risk
         points.append(TradeOff(k_bar, rho, factor, bound))
     return points
-
-
-__all__ = ["Form", "TradeOff", "forms_of", "prescribe_form", "sparsity_needed", "tradeoff"]

@@ -14,8 +14,6 @@ The sharper form of a "-2SP" row is the row above it with k >= max(k needed, k̄
 place of 1+2ρ, and what vanishes divided by 1-ρ.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

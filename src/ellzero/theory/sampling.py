@@ -8,8 +8,6 @@ s x s block of (1/n)XᵀX is close to that of Σ:
 a = 1/2 gives ν >= σ_min/2, L <= 4.5σ_max and 9κ(Σ), the paper's numbers, hence k = 4·81·κ(Σ)²k̄ = 324κ(Σ)²k̄.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any
