@@ -24,7 +24,7 @@ from ellzero.certificates.perspective_dual import PerspectiveDual
 from ellzero.certificates.quadratic_form import improve_split, is_positive, smallest_eigenvalue
 from ellzero.certificates.relaxation import Decisions
 from ellzero.certificates.root_bound import bound_root
-from ellzero.certificates.smooth_parts import ModelPart, smooth_part
+from ellzero.certificates.smooth_parts import smooth_part
 from ellzero.sets.polyhedron import Polyhedron
 from ellzero.solver.exchanges import refit
 
@@ -642,7 +642,7 @@ def test_frank_wolfe_parts_are_what_they_say():
 
 def test_the_maximum_is_raised_by_what_rounding_may_add():
     risk = make_risks(np.random.default_rng(0), 20)["logistic"]
-    relaxation = Atoms(ModelPart(risk), S.L1Ball(1.0), 3)
+    relaxation = Atoms(risk.smooth_part(), S.L1Ball(1.0), 3)
     z, nothing = np.ones(D), Decisions(np.empty(0, int), np.zeros(D, bool))
     value, _ = relaxation.maximum(z, 0.0, nothing)
     raised, _ = relaxation.maximum(z, 0.1, nothing)

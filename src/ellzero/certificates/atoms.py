@@ -15,13 +15,13 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..risks.accuracy import EPS
+from ..risks.accuracy import EPS, SmoothPart
 from ..sets import ConstraintSet, EmptySlice, Everywhere
 from ..sets.base import MemberNotFound
 from ..theory.constants import largest_norm
 from .answer import Answer, NoBound
 from .relaxation import Decisions, Relaxation, Relaxed
-from .smooth_parts import SmoothPart, smooth_part
+from .smooth_parts import smooth_part
 
 _TOL = 1e-7  # of the relaxation's value
 

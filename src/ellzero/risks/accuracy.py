@@ -109,6 +109,51 @@ class QuadraticMeasure(Measured):
 
 
 @dataclass
+class Look:
+    """f at a point: f(w), f(w) - <∇f(w), w> from below, z = -∇f(w) and the Euclidean norm of its error."""
+
+    f: float
+    value: float
+    z: np.ndarray
+    error: float
+
+
+class SmoothPart(ABC):
+    """The smooth part f of R = f + (μ/2)||·||², seen through a linear image of w: f(w) = F(Aw) with F convex.
+
+    Relaxations that are built from atoms ask for it at convex combinations of these.
+    """
+
+    mu: float
+    d: int
+    #: f + (lack/2)||·||² is convex for certain
+    lack: float = 0.0
+    #: b if f(w) is -bᵀw and its curvature, so that one quadratic problem gives the best weights
+    slope: np.ndarray | None = None
+    #: why nothing can be known of rounding; empty if it is
+    unreadable = ""
+
+    @abstractmethod
+    def image(self, w: np.ndarray) -> np.ndarray:
+        """Aw, flat."""
+
+    @abstractmethod
+    def look(self, w: np.ndarray, image: np.ndarray, gross: np.ndarray | None = None) -> Look:
+        """f at w, whose image is given (exactly or not: what is returned holds for the image).
+
+        Where w and its image are sums Σλ_j a_j, `gross` is Σλ_j|a_j|, by which they are rounded.
+        """
+
+    @abstractmethod
+    def f(self, w: np.ndarray, image: np.ndarray) -> float:
+        """f(w)."""
+
+    @abstractmethod
+    def curvature(self, one: int, atoms: np.ndarray, images: np.ndarray) -> np.ndarray:
+        """A row of M, where f(Σλ_j a_j) is curved by λᵀMλ, or estimated to be so."""
+
+
+@dataclass
 class QuadraticForm:
     """c - bᵀw + ½wᵀQw, a quadratic risk lowered by what rounding may have added.
 

@@ -16,7 +16,7 @@ from .._core.arrays import Array, index_like, like, scatter, to_host
 from .._core.directions import Directions
 from .._core.validation import NotFinite, as_numbers, check_indices, check_vector
 from ..design import take
-from .accuracy import Measured, QuadraticForm
+from .accuracy import Measured, QuadraticForm, SmoothPart
 from .curvature import Curvature, SelectedCurvature
 from .point import Constant as Constant
 from .point import Point as Point
@@ -173,8 +173,8 @@ class Risk(ABC):
         """X[:, index], on the host and in double precision, where R is a function of Xw alone."""
         return None
 
-    def linear_terms(self) -> Any:
-        """The rows of X, with their losses, that R is made of (`LinearTerms`); None for other risks."""
+    def smooth_part(self) -> SmoothPart | None:
+        """R less the curvature that is the same everywhere, with its rounding; None if R is known by values alone."""
         return None
 
     def gradient_bounds(self, radius: float | None = None) -> np.ndarray | None:

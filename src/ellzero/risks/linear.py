@@ -2,7 +2,7 @@
 
 import math
 from inspect import getattr_static
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from .accuracy import EPS, Measured
 from .base import Constant, Point, Risk, changed
 from .curvature import Curvature
 from .damped import Damped
-from .linear_accuracy import measure
+from .linear_accuracy import LinearPart, measure
 from .linear_curvature import LinearCurvature
 from .terms import LinearTerms
 
@@ -243,8 +243,9 @@ class LinearModel(LinearTerms):
             return None
         return to_host(in_double(self.design.columns(index).dense()))
 
-    def linear_terms(self) -> Self:
-        return self
+    def smooth_part(self) -> LinearPart:
+        """The loss, without the ridge."""
+        return LinearPart(self)
 
     def hessian_bound(self) -> tuple[np.ndarray, float, bool] | None:
         if not self.readable or not math.isfinite(self._curvature):

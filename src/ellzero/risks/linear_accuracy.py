@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from .accuracy import EPS, TINY, Measured, accurate_product
+from .._core.arrays import finfo_eps, to_host
+from .accuracy import EPS, TINY, Look, Measured, SmoothPart, accurate_product
 from .terms import LinearTerms
 
+_SMALL = 10**7  # entries of X that are copied to the host in double precision
 _PLENTY = 1e-12  # a relative error that needs no second look
 
 
@@ -175,3 +177,69 @@ def measure(model: LinearTerms, w: np.ndarray, support: np.ndarray, *, closely: 
         if not closely:
             close.grain = plain.grain
         return close
+
+
+class LinearPart(SmoothPart):
+    """The loss of a linear model; μ = ridge. Any predictions z give a valid bound, so only their use is rounded.
+
+    F(Xw + b) >= F(z) + <a, Xw + b - z>, a = ∇F(z). With an intercept, z holds one that is the best up to rounding, so
+    that a adds up to σ, next to 0, and bσ is left over: the intercept that is best for w is at most c + factor·max|Xw|
+    (`LinearModel._intercept_extent`), which adds |σ|c to the slack and |σ|·factor·max||x_i|| to the gradient's error.
+    """
+
+    def __init__(self, risk: LinearTerms) -> None:
+        if risk.design.explicit and risk.n_terms * risk.design.shape[1] <= _SMALL:
+            risk = risk.on_host()
+        self.risk, self.mu, self.d = risk, risk.ridge, risk.n_features
+        design = risk.design
+        self.eps = max(EPS, finfo_eps(design.reference))
+        share = risk.double_share
+        self.share = share[:, None] if risk.n_outputs > 1 else share
+        self.y = np.abs(to_host(risk.y).astype(float))
+        # ||X||_F bounds the error of a whole product with Xᵀ; operators are asked for nothing they cannot give
+        squares = design.square_sums(np.ones(risk.n_terms)) if design.explicit else None
+        self.size = math.sqrt(float(squares.sum())) if squares is not None else math.inf
+        if not math.isfinite(self.size):
+            self.unreadable = (
+                "X is an operator whose entries cannot be read, so nothing bounds the rounding of its products; a "
+                "bound needs X as an array or a sparse matrix"
+            )
+        curved = float(getattr(risk, "_curvature", math.inf))
+        self.curved = curved if math.isfinite(curved) else 1.0
+
+    def _shaped(self, image: np.ndarray) -> Any:
+        z = image.reshape(self.risk.n_terms, -1) if self.risk.n_outputs > 1 else image
+        z = self.risk.design.asarray(z)
+        return z + self.risk._best_intercept(z) if self.risk.fit_intercept else z
+
+    def image(self, w: np.ndarray) -> np.ndarray:
+        support = np.flatnonzero(w)
+        z = self.risk._predict(self.risk.design, self.risk.as_vector(w), support if support.size < w.size else None)
+        return to_host(z).astype(float).ravel()
+
+    def f(self, w: np.ndarray, image: np.ndarray) -> float:
+        return self.risk._mean_loss(self._shaped(image))
+
+    def look(self, w: np.ndarray, image: np.ndarray, gross: np.ndarray | None = None) -> Look:
+        risk, z = self.risk, self._shaped(image)
+        slopes = risk._share * risk._slope(z, risk.y)
+        a, prediction = to_host(slopes).astype(float), to_host(z).astype(float)
+        f = risk._mean_loss(z)
+        inner = float(np.sum(a * prediction))
+        gradient = to_host(risk._collect(risk.design, slopes)).astype(float)
+        unit = 8 * (risk.n_terms + 16) * self.eps
+        magnitude = np.abs(a) + 2 * self.share * (np.abs(prediction) + self.y)
+        slack = unit * (abs(f) + float(np.sum(magnitude * (np.abs(prediction) + self.y))))
+        error = unit * self.size * float(np.linalg.norm(magnitude))
+        if risk.fit_intercept:
+            left = float(np.sum(np.abs(a.sum(axis=0)))) + unit * float(np.sum(magnitude))
+            constant, factor = risk._intercept_extent()
+            slack, error = slack + left * constant, error + left * factor * self.size
+        return Look(f, f - inner - slack, -gradient, error)
+
+    def curvature(self, one: int, atoms: np.ndarray, images: np.ndarray) -> np.ndarray:
+        column = images[one].reshape(self.risk.n_terms, -1)
+        share = self.share.reshape(-1, 1)
+        if self.risk.fit_intercept:
+            column = column - (share * column).sum(axis=0)  # centring one factor is enough
+        return self.curved * (images @ (share * column).ravel())  # type: ignore[no-any-return]
