@@ -1,5 +1,7 @@
 """Random directions for zeroth-order gradients: drawn in blocks, reproducible by number, never all at once."""
 
+from __future__ import annotations  # np.random is not loaded for a signature
+
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,5 +1,7 @@
 """After the support has settled: refit the values on it, then exchange coordinates as long as that helps."""
 
+from __future__ import annotations  # np.random is not loaded for a signature
+
 import math
 import time
 from collections.abc import Iterator
