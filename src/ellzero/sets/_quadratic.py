@@ -102,8 +102,8 @@ def minimise_by_gradients(
     if not L > 0:
         return start
     size, u, y = 1 / L, start, start
-    t = 1.0
-    for _ in range(5000):
+    t, least = 1.0, math.inf
+    for step in range(5000):
         following = project(y - size * (G @ y - b))
         moved = following - u
         if (y - following) @ moved > 0:
@@ -112,6 +112,11 @@ def minimise_by_gradients(
             moved = following - u
         if norm(moved) <= 1e-13 * norm(following) and norm(y - u) <= 1e-10 * norm(following):
             return following
+        if step % 100 == 99:  # what so many steps no longer lower is settled, wherever it wanders
+            value = float(following @ (G @ following - 2 * b))
+            if not value < least - 1e-13 * abs(value):
+                break
+            least = value
         if time.perf_counter() > deadline:
             break
         t_next = 0.5 * (1 + math.sqrt(1 + 4 * t * t))
@@ -157,7 +162,7 @@ def in_lp_ball(G: np.ndarray, b: np.ndarray, p: float, radius: float, start: np.
     from scipy.optimize import brentq
 
     u, G, b = start / radius, radius**2 * G, radius * b
-    ridge = 1e-14 * float(np.trace(G)) * np.eye(b.size)
+    ridge = 1e-14 * np.diag(np.diagonal(G))
 
     def best_at(mu: float, u: np.ndarray) -> np.ndarray:
         def value(u: np.ndarray) -> float:
@@ -168,7 +173,8 @@ def in_lp_ball(G: np.ndarray, b: np.ndarray, p: float, radius: float, start: np.
             size = np.maximum(np.abs(u), 1e-150)
             slope = G @ u - b + 0.5 * mu * p * np.sign(u) * size ** (p - 1)
             bend = G + ridge + np.diag(0.5 * mu * p * (p - 1) * size ** (p - 2))
-            step, length = np.linalg.solve(bend, -slope), 1.0
+            unit = 1 / np.sqrt(np.maximum(np.diagonal(bend), 1e-300))  # columns may differ by many powers of ten
+            step, length = unit * np.linalg.solve(unit[:, None] * bend * unit, -unit * slope), 1.0
             fall = float(slope @ step)  # half of it is the most that a good step brings
             while (there := value(u + length * step)) > here + 0.5 * length * fall and length > 1e-12:
                 length *= 0.5
