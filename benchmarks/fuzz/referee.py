@@ -111,11 +111,20 @@ def examine(seed: int, seconds: float = 10.0) -> Verdict:
 
 
 def overflows(problem: Case) -> bool:
-    """Whether R is beyond all floating-point numbers wherever the referee looks: a budget on columns of 1e7, say."""
-    supports = itertools.combinations(range(problem.objective.d), min(problem.k, problem.objective.d))
-    members = [problem.region.inside(dict.fromkeys(s, Fraction(1))) for s in supports]
-    values = [polish(problem.objective, problem.region, w) for w in members if w is not None]
-    return bool(values) and all(pair is None or pair[0] > sys.float_info.max for pair in values)
+    """Whether R is beyond all floating-point numbers wherever the referee looks: a budget on columns of 1e7, say.
+
+    It begins at members that the library's projection names, on every support, and goes down from there by itself.
+    """
+    values = []
+    for support in itertools.combinations(range(problem.objective.d), min(problem.k, problem.objective.d)):
+        try:
+            member = np.asarray(problem.gamma.project(np.zeros(len(support)), np.array(support)), float)
+        except ValueError:  # no member there
+            continue
+        w = dict(zip(support, map(Fraction, member.tolist()), strict=True))
+        found = polish(problem.objective, problem.region, w)
+        values.append(problem.objective.value(w) if found is None else found[0])
+    return bool(values) and min(values) > sys.float_info.max
 
 
 def classify(error: Exception, verdict: Verdict) -> None:
