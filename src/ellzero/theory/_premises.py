@@ -7,7 +7,7 @@ import numpy as np
 
 from .._core.arrays import to_host
 from ..risks.base import Constant
-from ._question import Question
+from ._asked import Asked
 from .constants import variance_bound
 from .forms import Form, sparsity_needed
 from .parameters import Prescription
@@ -34,7 +34,7 @@ class Premise:
     remedy: str = ""
 
 
-def premises(asked: Question, form: Form, p: Prescription | None, k_required: int | None) -> tuple[Premise, ...]:
+def premises(asked: Asked, form: Form, p: Prescription | None, k_required: int | None) -> tuple[Premise, ...]:
     """Every condition of the theorem in this form."""
     L, nu = asked.constants(asked.k)
     found = [_support(asked), _bounded_below(asked), _rho(asked)] if asked.constrained else []
@@ -48,13 +48,13 @@ def premises(asked: Question, form: Form, p: Prescription | None, k_required: in
     return tuple(found)
 
 
-def _support(asked: Question) -> Premise:
+def _support(asked: Asked) -> Premise:
     holds = asked.gamma.preserves_support
     remedy = "a set closed under zeroing: SubSimplex for Simplex, bounds around 0 for Box; else a certificate"
     return Premise("Γ preserves supports", holds, asked.gamma.why, "" if holds else remedy)
 
 
-def _bounded_below(asked: Question) -> Premise:
+def _bounded_below(asked: Asked) -> Premise:
     m = asked.lower_bound
     if m == -math.inf:
         remedy = "lower_bound=m, a number that R is never below on k-sparse vectors (a certificate without Γ)"
@@ -63,14 +63,14 @@ def _bounded_below(asked: Question) -> Premise:
     return Premise("R bounded below", True, text)
 
 
-def _rho(asked: Question) -> Premise:
+def _rho(asked: Asked) -> Premise:
     text = f"{asked.rho:g} lies in (0, 1/2]"
     if asked.rho > 0.5:
         text = f"{asked.rho:g} > 1/2: only the form 1/(1-ρ) applies; 1/(1-ρ) <= 1+2ρ, which the paper uses, ends there"
     return Premise("ρ in range", True, text)
 
 
-def _smooth(asked: Question, L: Constant) -> Premise:
+def _smooth(asked: Asked, L: Constant) -> Premise:
     name = "L'" if asked.row.oracle == "directions" else "L"
     text = f"{name} = {L.value:.6g} at s = {asked.levels(asked.k)[0]}, {_source(L, asked.given_L)}"
     if not 0 < L.value < math.inf:
@@ -80,7 +80,7 @@ def _smooth(asked: Question, L: Constant) -> Premise:
     return Premise("R smooth", True, text)
 
 
-def _strongly_convex(asked: Question, L: Constant, nu: Constant) -> Premise:
+def _strongly_convex(asked: Asked, L: Constant, nu: Constant) -> Premise:
     s = asked.levels(asked.k)[1]
     text = f"ν = {nu.value:.6g} at s = {s}, {_source(nu, asked.given_nu)}"
     if nu.value > 0 and nu.source != "estimate":
@@ -96,7 +96,7 @@ def _source(constant: Constant, given: Constant | None) -> str:
     return "as given" if given is constant and constant.source == "bound" else constant.source
 
 
-def _enough(asked: Question, form: Form, p: Prescription | None, k_required: int | None) -> Premise:
+def _enough(asked: Asked, form: Form, p: Prescription | None, k_required: int | None) -> Premise:
     name, k, k_bar = "k large enough", asked.k, asked.k_bar
     if p is None:
         text = "no k is known to suffice: L < ∞ and ν > 0 are needed first" + _at_best(asked, form)
@@ -122,7 +122,7 @@ def _enough(asked: Question, form: Form, p: Prescription | None, k_required: int
     return Premise(name, False, text, "; or ".join(remedies))
 
 
-def _at_best(asked: Question, form: Form) -> str:
+def _at_best(asked: Asked, form: Form) -> str:
     """What the true constants would ask for at the least: L_s is above, ν_s below what a search has found."""
     level, s = asked.levels(asked.k)
     L, nu = asked.constants(asked.k)
@@ -140,7 +140,7 @@ def _at_best(asked: Question, form: Form) -> str:
     return f"; the bounds may be to blame: {least_kappa}, and then k >= {needed} would do"
 
 
-def _variance(asked: Question) -> Premise:
+def _variance(asked: Asked) -> Premise:
     name, B = "variance bounded", asked.B
     if B is None:
         text = "no bound B on the variance (1/n)Σ||∇R_i - ∇R||² is known"
@@ -158,7 +158,7 @@ def _variance(asked: Question) -> Premise:
     return Premise(name, True, f"B = {B.value:.6g} as given, not checked at every w")
 
 
-def _variance_at_start(asked: Question) -> float:
+def _variance_at_start(asked: Asked) -> float:
     """At w_0; of a thousand terms at the most, divided by all, so that it is never too large."""
     risk = asked.risk
     if risk.n_terms == 1:
@@ -169,7 +169,7 @@ def _variance_at_start(asked: Question) -> float:
     return math.fsum(squares) / risk.n_terms
 
 
-def _reference(asked: Question) -> Premise:
+def _reference(asked: Asked) -> Premise:
     assert asked.w_bar is not None
     nonzeros = int(np.count_nonzero(to_host(asked.w_bar.w)))
     inside = asked.gamma.contains(asked.w_bar.w)
@@ -178,7 +178,7 @@ def _reference(asked: Question) -> Premise:
     return Premise("reference is a w̄", holds, text, "" if holds else f"one in Γ with at most {asked.k_bar} nonzeros")
 
 
-def _start(asked: Question) -> Premise:
+def _start(asked: Asked) -> Premise:
     nonzeros = int(np.count_nonzero(to_host(asked.start.w)))
     holds = nonzeros <= asked.k
     return Premise("w_0 k-sparse", holds, f"{nonzeros} nonzeros", "" if holds else f"at most {asked.k} nonzeros")

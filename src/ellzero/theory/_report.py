@@ -8,7 +8,7 @@ import unicodedata
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ._question import Question
+    from ._asked import Asked
     from .guarantees import Guarantee
     from .parameters import Prescription
 
@@ -17,7 +17,7 @@ _VERDICTS: dict[bool | None, str] = {True: "holds", False: "FAILS", None: "open"
 _FORMS = {"paper": "the paper's", "sharp": "sharper", "widest": "widest"}
 
 
-def promise(asked: Question, p: Prescription, n_iter: int | None, left: float) -> str:
+def promise(asked: Asked, p: Prescription, n_iter: int | None, left: float) -> str:
     """The bound as a sentence."""
     steps = "T" if n_iter is None else f"{n_iter}"
     nonzeros = "one nonzero" if asked.k_bar == 1 else f"{asked.k_bar} nonzeros"

@@ -11,8 +11,8 @@ from ..risks import Risk
 from ..risks.base import Constant
 from ..sets import ConstraintSet
 from . import _report
+from ._asked import Asked
 from ._premises import Premise, premises
-from ._question import Question
 from .forms import Form, forms_of, sparsity_needed
 from .parameters import THEOREMS, Prescription
 
@@ -192,7 +192,7 @@ def guarantee(
         raise ValueError(f"k_bar must be at most k={k}, got k_bar={k_bar}; raise k or compare with a sparser w̄")
     if theorem.endswith("-2SP"):
         rho = check_number(rho, "rho", low=0, high=1, open_low=True, open_high=True)
-    asked = Question(
+    asked = Asked(
         risk=risk, theorem=theorem, k=k, k_bar=k_bar, constraint=constraint, rho=rho, alpha=alpha, s2=s2,
         given_epsilon=epsilon, given_B=B, given_mu=mu, given_radius=radius, given_lower_bound=lower_bound,
         given_L=_constant(L, "L"), given_nu=_constant(nu, "nu"), reference=reference, x0=x0,
@@ -207,7 +207,7 @@ def _constant(value: float | Constant | None, name: str) -> Constant | None:
     return Constant(check_positive(value, name), "bound")
 
 
-def _state(asked: Question, form: Form) -> Guarantee:
+def _state(asked: Asked, form: Form) -> Guarantee:
     """The answer in one form."""
     L, nu = asked.constants(asked.k)
     common: dict[str, Any] = {
@@ -240,7 +240,7 @@ def _state(asked: Question, form: Form) -> Guarantee:
     )  # fmt: skip
 
 
-def _smallest_k(asked: Question, form: Form) -> int | None:
+def _smallest_k(asked: Asked, form: Form) -> int | None:
     """min {k : k >= ratio(κ at k)·k̄}: κ grows with k, so climbing from below cannot pass the smallest one."""
     k = asked.k_bar
     while asked.usable(k):
@@ -251,7 +251,7 @@ def _smallest_k(asked: Question, form: Form) -> int | None:
     return None
 
 
-def _bound(asked: Question, p: Prescription, left: float) -> float | None:
+def _bound(asked: Asked, p: Prescription, left: float) -> float | None:
     if asked.w_bar is None:
         return None
     value = asked.w_bar.value
@@ -262,7 +262,7 @@ def _bound(asked: Question, p: Prescription, left: float) -> float | None:
     return value + p.rho / (1 - p.rho) * (value - asked.lower_bound) + left
 
 
-def _notes(asked: Question, bound: float | None) -> tuple[str, ...]:
+def _notes(asked: Asked, bound: float | None) -> tuple[str, ...]:
     notes = []
     if asked.row.oracle == "directions":
         notes.append(

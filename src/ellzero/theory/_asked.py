@@ -17,7 +17,7 @@ from .parameters import THEOREMS, Prescription
 
 
 @dataclass
-class Question:
+class Asked:
     """The arguments of `guarantee`, checked, and the numbers that follow from them."""
 
     risk: Risk
