@@ -50,7 +50,7 @@ class Curves:
         if math.isinf(self.radius):
             covered = np.arange(1, D + 1) // int(4 * KAPPA**2)
             return np.where(covered > 0, self.optimum[np.maximum(covered, 1) - 1], math.nan)
-        found = [theory.tradeoff(KAPPA, k, form=form, values=values) for k in range(1, D + 1)]  # type: ignore[arg-type]
+        found = [theory.tradeoff(KAPPA, k, form=form, values=values) for k in range(1, D + 1)]
         return np.array([min((point.bound for point in points), default=math.nan) for points in found])
 
 
