@@ -707,3 +707,13 @@ def test_a_better_split_does_not_depend_on_the_scale(exponent):
     assert weight @ better > 1.01 * weight @ delta
     found = improve_split(scaled, np.ldexp(delta, 2 * exponent), weight)
     assert np.array_equal(found, np.ldexp(better, 2 * exponent))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_target_gap_in_single_precision(seed):
+    """The objective on the way is rounded to the data's precision, and the proof reads it in double."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((30, 8)).astype(np.float32)
+    risk = ez.risks.LeastSquares(X, X[:, 0] + rng.standard_normal(30))
+    result = ez.minimize(risk, 3, S.L2Ball(0.8), target_gap=0.05)
+    assert result.certificate.relative_gap <= 0.05

@@ -116,3 +116,33 @@ def test_a_subclass_with_the_same_loss_keeps_what_is_known():
 
     risk = make(Named)
     assert risk.quadratic_form(2) is not None and risk.measured(np.zeros(8), np.arange(2)) is not None
+
+
+def test_a_loss_from_a_mixin_is_another_loss_too():
+    class Power:
+        def _loss(self, z):
+            return np.abs(z - self.y) ** 1.5
+
+        def _slope(self, z, y):
+            return 1.5 * np.sign(z - y) * np.abs(z - y) ** 0.5
+
+    class Mixed(Power, ez.risks.LeastSquares):
+        pass
+
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((30, 8))
+    risk = Mixed(X, X[:, 0] + rng.standard_normal(30))
+    assert risk.smoothness.value == np.inf and risk.lower_bound == -np.inf
+    result = ez.minimize(risk, 2)
+    assert result.fun == pytest.approx(np.mean(np.abs(X @ result.x - risk.y) ** 1.5))
+
+
+def test_nothing_is_believed_of_a_quadratic_that_is_none():
+    class Shifted(ez.risks.Quadratic):
+        def _value(self, w, state):
+            return super()._value(w, state) + 7
+
+    risk = Shifted(np.eye(3), np.ones(3))
+    result = ez.minimize(risk, 2)
+    assert result.fun == pytest.approx(6.0) == pytest.approx(risk.value(result.x))
+    assert ez.certify(risk, result).lower_bound <= 6.0

@@ -317,3 +317,19 @@ class TestCoordinates:
     def test_refuses_what_is_no_k(self, bad):
         with pytest.raises(TypeError, match="k must be an integer"):
             Coordinates(bad)
+
+
+def test_a_run_is_not_resumed_with_other_groups(tmp_path):
+    rng = np.random.default_rng(0)
+    risk, groups = ez.risks.LeastSquares(rng.standard_normal((20, 6)), rng.standard_normal(20)), np.arange(6) // 2
+    options = {"method": "IHT-2SP", "tol": 0}
+    ez.minimize(risk, WholeGroups(2, groups), checkpoint=tmp_path / "run.npz", max_iter=4, **options)
+    with pytest.raises(ValueError, match="resume"):
+        ez.minimize(risk, WholeGroups(2, groups[::-1].copy()), resume=tmp_path / "run.npz", max_iter=9, **options)
+
+
+def test_cross_validation_walks_one_sparsity():
+    X = np.random.default_rng(0).standard_normal((20, 4))
+    with pytest.raises(TypeError, match="ks must be numbers, or one sparsity"):
+        ez.SparseRegressorCV(ks=[ez.sparsity.Coordinates(1), ez.sparsity.Coordinates(2)], cv=2).fit(X, X[:, 0])
+    assert ez.sparsity.Coordinates(3) == ez.sparsity.Coordinates(3) != ez.sparsity.Coordinates(4)

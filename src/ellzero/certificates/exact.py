@@ -12,6 +12,7 @@ import numpy as np
 
 from .._core.arrays import to_host
 from .._core.interruption import inside_a_larger_call
+from ..risks import Risk
 from ..solver.loop import solve
 from ..solver.methods import Method, preset
 from ..solver.problem import Problem, verify
@@ -99,6 +100,15 @@ _STATUS = {
 }
 
 
+def _in_double(risk: Risk, result: Result) -> Result:
+    """The result with its objective as proofs read it: on the way a run computes in the precision of its data."""
+    w = to_host(result.x).astype(float)
+    here = risk.measured(w, np.flatnonzero(w), closely=False)
+    if here is not None and math.isfinite(here.value):
+        result.fun = here.value
+    return result
+
+
 class Proof:
     """Whether an objective is within a relative gap of the best possible."""
 
@@ -119,7 +129,7 @@ class Proof:
         """Whether the proof is there; it begins with the result so far."""
         if not math.isfinite(fun):
             return False
-        prover = self.prover or self._begin(so_far(), deadline)
+        prover = self.prover or self._begin(_in_double(self.risk, so_far()), deadline)
         return not prover.refused and fun - prover.bound <= self.target * abs(fun)
 
     def certificate(self, result: Result, deadline: float) -> Certificate | None:

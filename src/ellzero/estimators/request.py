@@ -132,6 +132,11 @@ def read_ks(ks: Any, n_coefficients: int, n_kept: int, name: str = "ks", *, stri
         ks = range(max(1, n_kept), read_k(ks, n_coefficients, n_kept, name, strict=strict) + 1)
     if isinstance(ks, str) or not isinstance(ks, Iterable):
         raise TypeError(f"{name} must be an integer K (for 1, ..., K) or numbers such as [2, 5, 10], got {ks!r}")
+    ks = list(ks)
+    if any(isinstance(k, Sparsity) for k in ks):
+        raise TypeError(
+            f"{name} must be numbers, or one sparsity, which is walked up to its k; got a list of {ks[0]!r}"
+        )
     levels = sorted({read_k(k, n_coefficients, n_kept, name, strict=strict) for k in ks})
     if not levels:
         raise ValueError(f"{name} must name at least one k, got none")

@@ -351,3 +351,13 @@ def _check_rows(rows: Any, n_terms: int) -> np.ndarray:
     if index.min() < 0 or index.max() >= n_terms:
         raise IndexError(f"rows must lie in 0..{n_terms - 1} (the risk has {n_terms} terms), got {rows!r}")
     return index
+
+
+def own_names(cls: type, family: type) -> set[str]:
+    """What a class writes itself or takes from mixins, before the first of its bases that belongs to a family."""
+    own: set[str] = set()
+    for base in cls.__mro__:
+        if base is not cls and issubclass(base, family):
+            break
+        own |= vars(base).keys()
+    return own

@@ -11,7 +11,7 @@ from .._core.directions import Directions
 from .._core.validation import check_indices, check_nonnegative
 from ..design import as_design, in_double, take
 from .accuracy import EPS, Measured
-from .base import Constant, Point, Risk, changed
+from .base import Constant, Point, Risk, changed, own_names
 from .curvature import Curvature
 from .damped import Damped
 from .linear_accuracy import LinearPart, measure
@@ -136,8 +136,9 @@ class LinearModel(LinearTerms):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if not _DEFINING.isdisjoint(vars(cls)):  # another loss, of which nothing is known that it does not say itself
-            for name in _FACTS - vars(cls).keys():
+        own = own_names(cls, LinearModel)
+        if not _DEFINING.isdisjoint(own):  # another loss, of which nothing is known that it does not say itself
+            for name in _FACTS - own:
                 setattr(cls, name, getattr_static(LinearModel, name))
 
     def _forward(self, w: Array, support: Array | None) -> Array:

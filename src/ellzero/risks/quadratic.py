@@ -2,6 +2,7 @@
 
 import math
 from functools import cached_property
+from inspect import getattr_static
 from typing import Any, Self
 
 import numpy as np
@@ -10,9 +11,15 @@ from .._core.arrays import Array, finfo_eps, index_like, norm, to_host
 from .._core.validation import check_indices, check_vector
 from ..design import as_design, take
 from .accuracy import EPS, LARGEST, QuadraticForm, QuadraticMeasure
-from .base import Constant, Point, Risk, changed
+from .base import Constant, Point, Risk, changed, own_names
 from .curvature import MatrixCurvature
 from .spectrum import LARGEST_GRAM
+
+#: what follows from Q and b
+_FACTS = {
+    "curvature", "hessian_bound", "squares", "quadratic_form", "smoothness", "strong_convexity", "lower_bound",
+    "measured", "restrict", "convex",
+}  # fmt: skip
 
 
 class Quadratic(Risk):
@@ -33,6 +40,13 @@ class Quadratic(Risk):
     >>> risk.gradient([1.0, 1.0])
     array([0., 0.])
     """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        own = own_names(cls, Quadratic)
+        if not own.isdisjoint({"_forward", "_value", "_gradient"}):  # another function, of which Q does not tell all
+            for name in _FACTS - own:
+                setattr(cls, name, getattr_static(Risk, name))
 
     def __init__(self, Q: Any, b: Any) -> None:
         design = as_design(Q, "Q")

@@ -35,6 +35,12 @@ class Coordinates(Sparsity):
     def with_k(self, k: int) -> Self:
         return type(self)(k)
 
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and other.__dict__ == self.__dict__
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.k))
+
     def with_free(self, n: int) -> Self:
         return self.with_k(self.k + n)
 
