@@ -53,7 +53,7 @@ def test_nothing_wrong_is_said(first):
 
 
 # cases beyond those above that once went wrong: hangs, limits exceeded, warnings, values that were off
-MENDED = [4280, 4452, 9254, 9969, 17398, 18778]
+MENDED = [4280, 4452, 9254, 9969, 17398, 18778, 28296, 42138, 77073]
 
 
 @pytest.mark.parametrize("seed", MENDED)

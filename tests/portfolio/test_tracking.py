@@ -219,6 +219,7 @@ def test_sectors_are_routed_through_a_grid_search():
     [
         ({"k": 15, "max_weights": 0.05}, "15 names capped at 5% can hold 75%, but the budget is 100%; raise k to at least 20, or max_weights to at least 6.667%"),
         ({"k": 3, "max_weights": dict.fromkeys(RETURNS.columns[:38], 0.1), "budget": 2.5}, "3 names with the largest max_weights can hold 210%, but the budget is 250%; raise k to at least 7"),
+        ({"k": 40, "max_weights": 0.02}, "40 names capped at 2% can hold 80%, but the budget is 100%; raise max_weights to at least 2.5%"),
         ({"max_sector_weight": 0.15}, "5 sectors capped at 15% can hold 75%, but the budget is 100%; raise max_sector_weight to at least 20%"),
         ({"k": 3, "max_sector_weight": 0.25}, "3 names under the caps of their sectors can hold 75%, but the budget is 100%; raise k to at least 4"),
         ({"k": 3, "max_sector_weight": 0.25, "budget": (0.9, 1)}, "can hold 75%, but the budget is at least 90%"),

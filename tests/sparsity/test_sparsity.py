@@ -333,3 +333,10 @@ def test_cross_validation_walks_one_sparsity():
     with pytest.raises(TypeError, match="ks must be numbers, or one sparsity"):
         ez.SparseRegressorCV(ks=[ez.sparsity.Coordinates(1), ez.sparsity.Coordinates(2)], cv=2).fit(X, X[:, 0])
     assert ez.sparsity.Coordinates(3) == ez.sparsity.Coordinates(3) != ez.sparsity.Coordinates(4)
+
+
+@pytest.mark.parametrize("k", [Coordinates(50), WholeGroups(9, np.arange(4) // 2)])
+def test_estimators_warn_of_more_than_there_is(k):
+    X = np.random.default_rng(0).standard_normal((20, 4))
+    with pytest.warns(UserWarning, match=f"k={k.k} is more than there are {k.counted}"):
+        ez.SparseRegressor(k=k).fit(X, X[:, 0])

@@ -12,7 +12,6 @@ import numpy as np
 
 from .._core.arrays import to_host
 from .._core.interruption import inside_a_larger_call
-from ..risks import Risk
 from ..solver.loop import solve
 from ..solver.methods import Method, preset
 from ..solver.problem import Problem, verify
@@ -100,15 +99,6 @@ _STATUS = {
 }
 
 
-def _in_double(risk: Risk, result: Result) -> Result:
-    """The result with its objective as proofs read it: on the way a run computes in the precision of its data."""
-    w = to_host(result.x).astype(float)
-    here = risk.measured(w, np.flatnonzero(w), closely=False)
-    if here is not None and math.isfinite(here.value):
-        result.fun = here.value
-    return result
-
-
 class Proof:
     """Whether an objective is within a relative gap of the best possible."""
 
@@ -125,11 +115,16 @@ class Proof:
         self.prover = Prover(self.risk, result, self.target, time.perf_counter(), deadline)
         return self.prover
 
+    def _settled(self, result: Result) -> Result:
+        """With the objective that proofs read: on the way a run computes in the precision of its data."""
+        value = self.risk.accurate_value(to_host(result.x).astype(float))
+        return result if value is None else replace(result, fun=value)
+
     def suffices(self, fun: float, so_far: Callable[[], Result], deadline: float) -> bool:
         """Whether the proof is there; it begins with the result so far."""
         if not math.isfinite(fun):
             return False
-        prover = self.prover or self._begin(_in_double(self.risk, so_far()), deadline)
+        prover = self.prover or self._begin(self._settled(so_far()), deadline)
         return not prover.refused and fun - prover.bound <= self.target * abs(fun)
 
     def certificate(self, result: Result, deadline: float) -> Certificate | None:

@@ -124,7 +124,7 @@ def _read(path: Path) -> tuple[np.ndarray, np.ndarray]:
 def write_copy(source: PathLike, target: PathLike) -> Path:
     """Make the package's copy from a folder or file that `load_dna` reads; the same bytes every time.
 
-    ``python -c "from ellzero.datasets.dna import write_copy; write_copy('dna.npz', 'src/ellzero/data/dna.npz')"``
+    From the root of the repository: ``write_copy("dna.npz", "src/ellzero/datasets/data/dna.npz")``.
     """
     letters, labels = pack(*_read(Path(source)))
     np.savez_compressed(target, letters=letters, labels=labels)

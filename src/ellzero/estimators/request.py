@@ -103,7 +103,7 @@ def read_k(k: Any, n_coefficients: int, n_kept: int, name: str = "k", *, strict:
     if k is None:
         return min(max(_DEFAULT_K, n_kept), n_coefficients)
     if isinstance(k, Sparsity):
-        return k.within(n_coefficients).k
+        return _at_most(k.k, k.most(n_coefficients), k.counted, name, strict)
     if isinstance(k, bool) or not isinstance(k, numbers.Real):
         raise TypeError(f"{name} must be a number of nonzeros, such as 10, or a fraction, such as 0.1; got {k!r}")
     if isinstance(k, numbers.Integral):
@@ -115,15 +115,19 @@ def read_k(k: Any, n_coefficients: int, n_kept: int, name: str = "k", *, strict:
         raise ValueError(f"{name} as a fraction must lie in (0, 1], got {name}={k}{remedy}")
     if number < 0:
         raise ValueError(f"{name} must be at least 0, got {name}={k}")
-    if number > n_coefficients:
-        too_many = f"{name}={k} is more than there are coefficients (n_features = {n_coefficients})"
-        if strict:
-            raise ValueError(f"{too_many}; use at most {n_coefficients}")
-        warnings.warn(f"{too_many}; all of them may be nonzero", UserWarning, stacklevel=3)
-        number = n_coefficients
+    number = _at_most(number, n_coefficients, f"coefficients (n_features = {n_coefficients})", name, strict)
     if number < n_kept:
         raise ValueError(f"{name}={k} is less than the {n_kept} coefficients that keep asks for: they count in {name}")
     return number
+
+
+def _at_most(number: int, most: int, of_what: str, name: str, strict: bool) -> int:
+    if number > most:
+        too_many = f"{name}={number} is more than there are {of_what}"
+        if strict:
+            raise ValueError(f"{too_many}; use at most {most}")
+        warnings.warn(f"{too_many}; all of them may be nonzero", UserWarning, stacklevel=4)
+    return min(number, most)
 
 
 def read_ks(ks: Any, n_coefficients: int, n_kept: int, name: str = "ks", *, strict: bool = False) -> list[int]:

@@ -180,9 +180,10 @@ class Mandate:
             top = np.unique(self.upper)
             capped = "capped at {cap}" if top.size == 1 else "with the largest {max_weights}"
             words = f"{{names}} names{{given}} {capped} can hold {{reach}}"
-            ways = ["{max_weights} to at least {least}"] if self.k and top.size == 1 else []
-            numbers = {"cap": top[-1], "least": asked / max(self.k, 1)}
-            return [self._missed(words, alone, ways, needed=self._needed(uncapped), **numbers)]
+            needed = self._needed(uncapped)
+            way = "{max_weights} to at least {least}" if needed else "raise {max_weights} to at least {least}"
+            numbers = {"cap": top[-1], "least": asked / max(self.k, 1), "needed": needed}
+            return [self._missed(words, alone, [way] if self.k and top.size == 1 else [], **numbers)]
         if (everything := self._reach(self.names.size, self._part)) < enough:
             capped = "capped at {cap}" if len(caps) == 1 else "with these caps"
             words = f"{{sectors}} sectors {capped} can hold {{reach}}"

@@ -216,6 +216,11 @@ class Risk(ABC):
         """
         return None
 
+    def accurate_value(self, w: np.ndarray) -> float | None:
+        """R(w) in double precision, however its terms cancel: what is said of an answer; None where it is not known."""
+        here = self.measured(w, np.flatnonzero(w), closely=False)
+        return here.value if here is not None and math.isfinite(here.value) else None
+
     def restrict(self, support: Any) -> Risk:
         """The risk of the coordinates in the support alone, all others zero: what a refit minimises."""
         return Restricted(self, check_indices(support, self.n_features, "support"))

@@ -102,7 +102,7 @@ def minimise_by_gradients(
     if not L > 0:
         return start
     size, u, y = 1 / L, start, start
-    t, least = 1.0, math.inf
+    t, before = 1.0, math.inf
     for step in range(5000):
         following = project(y - size * (G @ y - b))
         moved = following - u
@@ -112,11 +112,11 @@ def minimise_by_gradients(
             moved = following - u
         if norm(moved) <= 1e-13 * norm(following) and norm(y - u) <= 1e-10 * norm(following):
             return following
-        if step % 100 == 99:  # what so many steps no longer lower is settled, wherever it wanders
+        if step % 100 == 99:  # what so many steps no longer change is settled, wherever it wanders
             value = float(following @ (G @ following - 2 * b))
-            if not value < least - 1e-13 * abs(value):
+            if abs(value - before) <= 1e-13 * abs(value):
                 break
-            least = value
+            before = value
         if time.perf_counter() > deadline:
             break
         t_next = 0.5 * (1 + math.sqrt(1 + 4 * t * t))

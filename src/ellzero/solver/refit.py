@@ -12,8 +12,6 @@ from ..risks.base import Point, Risk
 from ..risks.curvature import Curvature
 from ..sets import ConstraintSet
 
-_MENDING = 100  # gradient steps where Newton's fail, which rounding has mostly ended
-
 
 @dataclass(frozen=True)
 class Units:
@@ -119,7 +117,7 @@ def _newton(piece: Piece, here: Point, deadline: float) -> Point:
         base = part.at(part.zero) if model.exact else here
         b = G @ to_host(base.w).astype(float) - 0.5 * to_host(base.gradient)
         if not (np.isfinite(G).all() and np.isfinite(b).all()):
-            return _accelerated(piece, here, deadline, _MENDING)
+            return _accelerated(piece, here, deadline)
         target, accurate = piece.minimise(G, b, values, deadline)
         if model.exact:
             if accurate:
@@ -133,7 +131,7 @@ def _newton(piece: Piece, here: Point, deadline: float) -> Point:
                 caution = 1.0
                 continue
             downhill = float(to_host(here.gradient) @ (target - values)) <= 0
-            return here if downhill else _accelerated(piece, here, deadline, _MENDING)
+            return here if downhill else _accelerated(piece, here, deadline)
         # far up an exponential Newton's steps are all of one length, and so are those towards data that are separated
         bold = 4.0 * bold if there.value < 0.5 * here.value and local is None else 1.0
         gained, move = here.value - there.value, target - values
@@ -187,14 +185,14 @@ def _polished(model: Curvature, point: Point) -> Point:
     return point
 
 
-def _accelerated(piece: Piece, here: Point, deadline: float, rounds: int = 1000) -> Point:
+def _accelerated(piece: Piece, here: Point, deadline: float) -> Point:
     """Projected gradient steps with a step size that adapts, for risks whose curvature is not known."""
     part = piece.risk
     L = norm(here.gradient) / (norm(here.w) or 1.0) or 1.0  # a first step as long as w
     if not math.isfinite(L):  # no slope to follow
         return here
     y, t = here, 1.0
-    for _ in range(rounds):
+    for _ in range(1000):
         if time.perf_counter() > deadline:
             break
         L *= 0.7

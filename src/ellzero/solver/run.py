@@ -228,11 +228,10 @@ class Run:
 
     def _value(self, point: Point, x: Array, final: bool) -> float:
         w = to_host(x).astype(float)
-        if final and not (point.evaluated and self.asked.risk.is_settled(w, point.value)):
-            # terms may cancel, and everything that is said of the answer rests on this number
-            here = self.asked.risk.measured(w, np.flatnonzero(w), closely=False)
-            if here is not None and math.isfinite(here.value):
-                return here.value
+        # terms may cancel, and everything that is said of the answer rests on this number
+        close = final and not (point.evaluated and self.asked.risk.is_settled(w, point.value))
+        if close and (value := self.asked.risk.accurate_value(w)) is not None:
+            return value
         if self.problem is not self.asked:
             return self.asked.risk.at(x).value
         if not (point.evaluated or point.risk.has_gradient):
