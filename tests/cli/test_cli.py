@@ -10,6 +10,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 import warnings
 from pathlib import Path
 
@@ -17,7 +18,7 @@ import numpy as np
 import pytest
 
 import ellzero as ez
-from ellzero.cli import main
+from ellzero.cli import info, main
 
 click = pytest.importorskip("click", reason="the command line needs click and rich: pip install ellzero[cli]")
 pytest.importorskip("rich")
@@ -681,3 +682,8 @@ def test_ctrl_c_in_a_path_says_how_far_it_came(ellzero, monkeypatch):
     code, out, err = ellzero("path table.csv --target price --ks 6 --out path.csv")
     assert code == 130 and "interrupted after 2 answers for 6 k" in err and "nothing is written" in err
     assert "Traceback" not in out + err and not Path("path.csv").exists()
+
+
+def test_info_names_the_extras_that_there_are():
+    project = tomllib.loads((Path(__file__).resolve().parents[2] / "pyproject.toml").read_text(encoding="utf-8"))
+    assert set(info._EXTRAS) == set(project["project"]["optional-dependencies"]) - {"all", "test", "dev"}

@@ -14,9 +14,7 @@ _EXTRAS = {
     "portfolio": ["pandas"],
     "cli": ["click", "rich"],
     "torch": ["torch"],
-    "jax": ["jax"],
     "download": ["pooch"],
-    "dask": ["dask", "distributed"],
 }
 
 
