@@ -40,7 +40,7 @@ class LinearMeasure(Measured):
         for j in range(c):
             coefficients = np.zeros(self.columns.shape[1])
             coefficients[place[output == j]] = w[output == j]
-            high, low, error = (accurate_product if accurate else _plain_product)(self.columns, coefficients, less)
+            high, low, error = (accurate_product if accurate else plain_product)(self.columns, coefficients, less)
             z[:, j] = high + low
             off[:, j] = error + EPS * np.abs(z[:, j])
         if less is not None:  # from here on the predictions are residuals
@@ -150,7 +150,7 @@ class LinearMeasure(Measured):
         return M, (len(V) + 64) * EPS * m * float(np.max(size / (D * D), initial=0.0))
 
 
-def _plain_product(X: Any, w: np.ndarray, less: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def plain_product(X: Any, w: np.ndarray, less: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     z, size = X @ w, abs(X) @ np.abs(w)
     if less is not None:
         z, size = z - less, size + np.abs(less)
