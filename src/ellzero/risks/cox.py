@@ -7,7 +7,7 @@ import numpy as np
 
 from .._core.arrays import Array, to_host
 from .._core.validation import as_array, check_vector
-from .accuracy import Measured
+from .accuracy import EPS, Measured
 from .base import Point, Risk, changed
 from .cox_accuracy import CoxPart, measure
 from .linear import LinearModel
@@ -119,9 +119,11 @@ class Cox(LinearModel):
         return self.design.asarray(self.look(z).flat("losses"))
 
     def _mean_loss(self, z: Array) -> float:
-        if not np.isfinite(to_host(z)).all():
+        size = float(np.abs(to_host(z)).max())
+        if not math.isfinite(size):
             return math.inf
-        return self.look(z).value
+        # differences of predictions are as good as these; from above, so that no search runs after their rounding
+        return self.look(z).value + 4 * EPS * size
 
     def _slope(self, z: Array, y: Array) -> Array:
         if not np.isfinite(to_host(z)).all():
@@ -205,8 +207,10 @@ class CoxCurvature(LinearCurvature):
     def block(self, index: np.ndarray) -> np.ndarray:
         """G[index, index], from these columns of X alone."""
         design = self.model.design if index.size == self.model.n_features else self.model.design.columns(index)
-        block = 0.5 * self.look.hessian(to_host(design.dense()).astype(float))[0]
-        block[np.diag_indices_from(block)] += 0.5 * self.model.ridge
+        block, squares = self.look.hessian(to_host(design.dense()).astype(float))
+        # what is less than the rounding of these sums is no curvature: no step goes to infinity for it
+        block[np.diag_indices_from(block)] += self.model.ridge + 4 * (self.model.n_terms + 8) * EPS * squares
+        block *= 0.5
         return np.asarray(block)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from .._core.arrays import to_host
 from .accuracy import EPS, TINY, Look, Measured, accurate_product
-from .linear_accuracy import LinearPart, plain_product
+from .linear_accuracy import PLENTY, LinearPart, plain_product
 
 if TYPE_CHECKING:
     from .cox import Cox
@@ -81,14 +81,21 @@ class CoxMeasure(Measured):
 def measure(model: Cox, w: np.ndarray, support: np.ndarray, *, closely: bool = True) -> CoxMeasure | None:
     """Cox's risk at w, zero outside the support; None where the columns of X cannot be read.
 
-    Closely: with predictions in twice the working precision; otherwise as they come.
+    Closely: with predictions in twice the working precision; otherwise only where R needs them.
     """
     if not model.design.explicit:
         return None
+    small = model.on_host(support)
     with np.errstate(over="ignore", invalid="ignore"):
-        here = CoxMeasure(model.on_host(support), w[support], accurate=closely)
-    here.grain = here.error
-    return here
+        if not closely:
+            plain = CoxMeasure(small, w[support], accurate=False)
+            plain.grain = plain.error
+            if plain.error <= PLENTY * abs(plain.value):
+                return plain
+        close = CoxMeasure(small, w[support], accurate=True)
+        if not closely:
+            close.grain = plain.grain
+        return close
 
 
 class CoxPart(LinearPart):

@@ -12,7 +12,7 @@ from .accuracy import EPS, TINY, Look, Measured, SmoothPart, accurate_product
 from .terms import LinearTerms
 
 _SMALL = 10**7  # entries of X that are copied to the host in double precision
-_PLENTY = 1e-12  # a relative error that needs no second look
+PLENTY = 1e-12  # a relative error that needs no second look
 
 
 class LinearMeasure(Measured):
@@ -171,7 +171,7 @@ def measure(model: LinearTerms, w: np.ndarray, support: np.ndarray, *, closely: 
         if not closely:
             plain = LinearMeasure(small, w[support], place, support // p, accurate=False)
             plain.grain = plain.error
-            if plain.error <= _PLENTY * abs(plain.value):
+            if plain.error <= PLENTY * abs(plain.value):
                 return plain
         close = LinearMeasure(small, w[support], place, support // p, accurate=True)
         if not closely:

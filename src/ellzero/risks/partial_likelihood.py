@@ -108,9 +108,10 @@ class TableLook:
     """The predictions of one table: risks at risk, terms, and the chances of each sample to be the next event."""
 
     def __init__(self, table: Table, z: np.ndarray) -> None:
-        self.table = table
-        self.eta = z[table.order] + table.level
-        self.z = z[table.order] + table.offset
+        self.table, here = table, z[table.order]
+        # what is added to all predictions of a stratum does not count
+        here = here - np.where(np.isfinite(table.level), here, -math.inf).max(axis=1, keepdims=True)
+        self.eta, self.z = here + table.level, here + table.offset
         self.log_risk = _at(table.last, running(self.eta)[0])
         self.log_sum, self.ratio = self.log_risk, np.zeros(())
         if table.tied:
@@ -153,7 +154,7 @@ class TableLook:
             if values is not None:
                 share = np.exp(own - np.where(np.isfinite(both), both, 0.0))[:, :, None]
                 mean = np.where(dead[:, :, None], later_mean + share * (own_mean - later_mean), mean)
-        return np.exp(self.eta + log_all), mean
+        return np.exp(np.minimum(self.eta + log_all, 0.0)), mean  # they add up to 1 at most
 
     def _means(self, values: np.ndarray) -> np.ndarray:
         """The mean of the values in each term."""
@@ -166,8 +167,8 @@ class TableLook:
 
     def _centred(self, values: np.ndarray) -> np.ndarray:
         """Values of the samples less their mean in each stratum, which makes no difference but for rounding."""
-        weight = self.chance[:, :, None]
-        here = values[self.table.order]
+        weight, order = self.chance[:, :, None], self.table.order
+        here = values[order] - values[order[:, :1]]  # so that nothing is left of what is constant
         centre = (weight * here).sum(axis=1, keepdims=True) / np.maximum(weight.sum(axis=1, keepdims=True), 1e-300)
         return np.asarray(here - centre)
 
