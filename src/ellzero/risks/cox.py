@@ -148,6 +148,13 @@ class Cox(LinearModel):
         """How many events count: the n of information criteria (Volinsky & Raftery 2000)."""
         return int(np.count_nonzero(self.partial.share))
 
+    def baseline_hazard(self, w: Array) -> dict[int, tuple[np.ndarray, np.ndarray]]:
+        """The cumulative hazard of z = 0: for the number of each stratum with an event, its times and the sums up to them.
+
+        Each term adds its weight over those at risk, Σ_j ω_j exp(z_j): Breslow's estimator, or Efron's.
+        """
+        return self.partial.hazards(to_host(self.predict(w)).astype(float))
+
     # What is known of its data.
 
     def columns(self, index: np.ndarray) -> np.ndarray | None:

@@ -54,6 +54,7 @@ class Table:
     ----------
     order : array of shape (s, m)
         Which sample stands where.
+    time : array of shape (s, m)
     level, offset : arrays of shape (s, m)
         log ω + offset, -inf where nobody stands; the offset alone.
     share, term : arrays of shape (s, m)
@@ -68,6 +69,7 @@ class Table:
     """
 
     order: np.ndarray
+    time: np.ndarray
     level: np.ndarray
     offset: np.ndarray
     share: np.ndarray
@@ -110,7 +112,8 @@ class TableLook:
     def __init__(self, table: Table, z: np.ndarray) -> None:
         self.table, here = table, z[table.order]
         # what is added to all predictions of a stratum does not count
-        here = here - np.where(np.isfinite(table.level), here, -math.inf).max(axis=1, keepdims=True)
+        self.top = np.where(np.isfinite(table.level), here, -math.inf).max(axis=1, keepdims=True)
+        here = here - self.top
         self.eta, self.z = here + table.level, here + table.offset
         self.log_risk = _at(table.last, running(self.eta)[0])
         self.log_sum, self.ratio = self.log_risk, np.zeros(())
@@ -279,9 +282,10 @@ class PartialLikelihood:
         stratum: np.ndarray,
         efron: bool,
     ) -> None:
-        self.n = time.size
+        self.n, self.stratum = time.size, stratum
         counts = np.flatnonzero(weight > 0)
         self.share = np.where(event & (weight > 0), weight / weight.max(), 0.0)
+        self.log_events = math.log(float(self.share.sum())) + math.log(float(weight.max()))
         self.share /= self.share.sum()
         # only strata with an event have a term; of others nothing is learnt
         with_event = np.unique(stratum[self.share > 0])
@@ -323,11 +327,11 @@ class PartialLikelihood:
             fraction = np.where(dead, (before - _at(first, before)) / np.maximum(number, 1.0), 0.0)
         with np.errstate(divide="ignore"):
             level = np.where(there, np.log(np.where(there, weight[order], 1.0)) + offset[order], -math.inf)
-        return Table(order, level, np.where(there, offset[order], 0.0), share, term, fraction, first, last, starts, group)
+        return Table(order, time[order], level, np.where(there, offset[order], 0.0), share, term, fraction, first, last, starts, group)
 
     def _least(self, weight: np.ndarray) -> float:
         total = lost = 0.0
-        scale = float(np.log(weight.max())) + math.log(float(np.sum((weight / weight.max())[self.share > 0])))
+        scale = self.log_events
         for table in self.tables:
             together = np.add.reduceat(table.share.ravel(), table.starts)
             number = np.add.reduceat((table.share > 0).ravel(), table.starts, dtype=float)
@@ -335,6 +339,19 @@ class PartialLikelihood:
                 more = (math.lgamma(d + 1) - d * math.log(d)) / d if table.tied else 0.0
                 total, lost = total + A * (math.log(A) + scale + more), lost + A * (abs(math.log(A)) + abs(scale) + d)
         return total - 8 * (self.n + 8) * EPS * lost if not np.all(weight == 1) else max(total - 8 * (self.n + 8) * EPS * lost, 0.0)
+
+    def hazards(self, z: np.ndarray) -> dict[int, tuple[np.ndarray, np.ndarray]]:
+        """For each stratum with an event the times of its events, increasing, and the cumulative hazard of z = 0."""
+        found = {}
+        for part in self.at(z).tables:
+            table = part.table
+            with np.errstate(over="ignore"):
+                jumps = np.exp(part.rates + (self.log_events - part.top))
+            for i, row in enumerate(table.order):
+                times, place = np.unique(table.time[i, table.term[i] > 0], return_inverse=True)
+                sums = np.cumsum(np.bincount(place, jumps[i, table.term[i] > 0]))
+                found[int(self.stratum[row[0]])] = times, sums
+        return found
 
     def at(self, z: np.ndarray, key: object = None) -> Partial:
         """F at z; what was seen last is kept, under its key."""
