@@ -13,6 +13,7 @@ from .cox_accuracy import CoxPart, measure
 from .linear import LinearModel
 from .linear_curvature import LinearCurvature
 from .partial_likelihood import Partial, PartialLikelihood
+from .spectrum import ROUNDING
 from .terms import one_per_row
 
 _TIES = ("breslow", "efron")
@@ -164,7 +165,7 @@ class Cox(LinearModel):
             return None
         seen = np.zeros(X.shape[1], dtype=bool)
         for table in self.partial.tables:
-            here = X[np.where(np.isfinite(table.level), table.order, table.order[:, :1])]
+            here = X[np.where(table.there, table.order, table.order[:, :1])]
             seen |= (here != here[:, :1]).any(axis=(0, 1))
         return np.where(seen, X, 0.0)
 
@@ -192,15 +193,16 @@ class CoxCurvature(LinearCurvature):
     """
 
     def __init__(self, model: Cox, look: Partial) -> None:
-        super().__init__(model, 0.5 * look.flat("chance"))
+        super().__init__(model, math.nan)  # not weights of single rows
         self.look = look
 
     @property
     def diagonal(self) -> np.ndarray:
-        squares = self.model.design.square_sums(self.weights)
-        self.spent += 1
-        centred = squares - self.total * self.means**2
-        return np.where(centred > 1e-14 * squares, centred, 0.0) + 0.5 * self.model.ridge
+        design, chance = self.model.design, self.look.flat("chance")
+        squares, means = design.square_sums(chance), to_host(design.adjoint(design.asarray(chance))).astype(float)
+        self.spent += 2
+        centred = squares - means**2 / max(float(chance.sum()), 1e-300)
+        return 0.5 * (np.where(centred > ROUNDING * squares, centred, 0.0) + self.model.ridge)
 
     def images(self, index: np.ndarray, vectors: np.ndarray) -> np.ndarray:
         """G[:, index] @ vectors, at one product with X for each vector."""

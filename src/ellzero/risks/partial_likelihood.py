@@ -23,21 +23,30 @@ def running(levels: np.ndarray, values: np.ndarray | None = None) -> tuple[np.nd
     values : array of shape (s, m, c), optional
         Without, the means are empty.
     """
-    values = np.empty((*levels.shape, 0)) if values is None else values
-    top = np.maximum.accumulate(levels, axis=1)
-    base = np.where(np.isfinite(top[:, -1:]), top[:, -1:], 0.0)
-    # each sum is taken beside its own largest term, up to a factor: mostly that of all, and one turn is enough
-    below = np.where(np.isfinite(top), np.floor((base - top) / _SPAN), -1.0)
-    logs, means = np.full(levels.shape, -math.inf), np.zeros(values.shape)
-    for step in np.unique(below[below >= 0]):
-        away = levels - (base - _SPAN * step)
-        weight = np.exp(np.minimum(away, 0.0))  # those beyond come later than what is read off here
-        sums, here = np.cumsum(weight, axis=1), below == step
-        logs[here] = (np.log(np.maximum(sums, 1e-300)) + (base - _SPAN * step))[here]
-        if values.shape[2]:
-            totals = np.cumsum(weight[:, :, None] * values, axis=1)
-            means[here] = totals[here] / sums[here][:, None]
+    base = levels.max(axis=1, keepdims=True)
+    base = np.where(base > -math.inf, base, 0.0)
+    if float(np.where(levels > -math.inf, levels - base, 0.0).min()) >= -_SPAN:
+        logs, means = _sums(levels - base, values)
+        return logs + base, means
+    # each sum is taken beside its own largest term, up to a factor; those beyond come later than what is read off
+    below = np.floor((base - np.maximum.accumulate(levels, axis=1)) / _SPAN)
+    logs, means = np.full(levels.shape, -math.inf), np.zeros((*levels.shape, 0 if values is None else values.shape[2]))
+    for step in np.unique(below[below < math.inf]):
+        here, top = below == step, base - _SPAN * step
+        some, mean = _sums(np.minimum(levels - top, 0.0), values)
+        logs[here], means[here] = (some + top)[here], mean[here]
     return logs, means
+
+
+def _sums(levels: np.ndarray, values: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """As `running`, for levels whose exponentials neither over- nor underflow where it matters."""
+    weight = np.exp(levels)
+    sums = np.cumsum(weight, axis=1)
+    with np.errstate(divide="ignore"):
+        logs = np.log(sums)
+    if values is None:
+        return logs, np.empty((*levels.shape, 0))
+    return logs, np.cumsum(weight[:, :, None] * values, axis=1) / np.maximum(sums, 1e-300)[:, :, None]
 
 
 def backwards(levels: np.ndarray, values: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
@@ -82,6 +91,10 @@ class Table:
 
     def __post_init__(self) -> None:
         self.tied = bool(self.fraction.any())
+        self.there = np.isfinite(self.level)
+        self.full = bool(self.there.all())
+        self.apart = self.starts.size == self.order.size  # no time comes twice
+        self.dead = self.share > 0
         with np.errstate(divide="ignore"):
             self.log_term = np.log(self.term)
         self.log_left = np.log1p(-self.fraction)
@@ -106,32 +119,46 @@ def _at(places: np.ndarray, table: np.ndarray) -> np.ndarray:
     return np.asarray(table[np.arange(len(places))[:, None], places])
 
 
+def _spread_out(parts: list[tuple[Table, np.ndarray]], whole: np.ndarray) -> np.ndarray:
+    """What the tables hold, put where their samples are."""
+    for table, part in parts:
+        if table.full:
+            whole[table.order] = part
+        else:
+            whole[table.order[table.there]] = part[table.there]
+    return whole
+
+
 class TableLook:
     """The predictions of one table: risks at risk, terms, and the chances of each sample to be the next event."""
 
     def __init__(self, table: Table, z: np.ndarray) -> None:
         self.table, here = table, z[table.order]
         # what is added to all predictions of a stratum does not count
-        self.top = np.where(np.isfinite(table.level), here, -math.inf).max(axis=1, keepdims=True)
+        self.top = (here if table.full else np.where(table.there, here, -math.inf)).max(axis=1, keepdims=True)
         here = here - self.top
         self.eta, self.z = here + table.level, here + table.offset
-        self.log_risk = _at(table.last, running(self.eta)[0])
+        self.log_risk = self._at_last(running(self.eta)[0])
         self.log_sum, self.ratio = self.log_risk, np.zeros(())
         if table.tied:
-            self.log_dead = table.by_time(np.where(table.share > 0, self.eta, -math.inf))[0]
-            inside = np.exp(np.minimum(np.where(table.share > 0, self.log_dead - self.log_risk, -math.inf), 0.0))
+            self.log_dead = table.by_time(np.where(table.dead, self.eta, -math.inf))[0]
+            inside = np.exp(np.minimum(np.where(table.dead, self.log_dead - self.log_risk, -math.inf), 0.0))
             part = table.fraction * inside
             self.log_sum, self.ratio = self.log_risk + np.log1p(-part), part / (1 - part)
+
+    def _at_last(self, table: np.ndarray) -> np.ndarray:
+        """The sums up to and with all of the same time."""
+        return table if self.table.apart else _at(self.table.last, table)
 
     @cached_property
     def losses(self) -> np.ndarray:
         """log S - z of each event, with the mean of log S over events that share their time; 0 of the censored."""
         table, sums = self.table, self.log_sum
         if table.tied:
-            parts = np.add.reduceat(np.where(table.share > 0, sums, 0.0).ravel(), table.starts)
-            count = np.add.reduceat((table.share > 0).ravel().astype(float), table.starts)
+            parts = np.add.reduceat(np.where(table.dead, sums, 0.0).ravel(), table.starts)
+            count = np.add.reduceat((table.dead).ravel().astype(float), table.starts)
             sums = (parts / np.maximum(count, 1.0))[table.group]
-        return np.where(table.share > 0, sums - self.z, 0.0)
+        return np.where(table.dead, sums - self.z, 0.0)
 
     @cached_property
     def rates(self) -> np.ndarray:
@@ -147,12 +174,12 @@ class TableLook:
         """Σ_q exp(rate_q) exp(η_j) over the terms that j is at risk in, and the means of their values."""
         table = self.table
         sums, means = backwards(rates, values)
-        log_all, mean = _at(table.first, sums), _at(table.first, means)
+        log_all, mean = (sums, means) if table.apart else (_at(table.first, sums), _at(table.first, means))
         if table.tied:  # those with an event at the time itself are there by 1 - l/d only
             own, own_mean = table.by_time(rates + table.log_left, values)
             beyond = np.pad(sums, ((0, 0), (0, 1)), constant_values=-math.inf)
             later, later_mean = _at(table.last + 1, beyond), _at(table.last + 1, np.pad(means, ((0, 0), (0, 1), (0, 0))))
-            both, dead = np.logaddexp(later, own), table.share > 0
+            both, dead = np.logaddexp(later, own), table.dead
             log_all = np.where(dead, both, log_all)
             if values is not None:
                 share = np.exp(own - np.where(np.isfinite(both), both, 0.0))[:, :, None]
@@ -162,9 +189,9 @@ class TableLook:
     def _means(self, values: np.ndarray) -> np.ndarray:
         """The mean of the values in each term."""
         table = self.table
-        mean = _at(table.last, running(self.eta, values)[1])
+        mean = self._at_last(running(self.eta, values)[1])
         if table.tied:
-            dead = table.by_time(np.where(table.share > 0, self.eta, -math.inf), values)[1]
+            dead = table.by_time(np.where(table.dead, self.eta, -math.inf), values)[1]
             mean = mean + self.ratio[:, :, None] * (mean - dead)
         return mean
 
@@ -206,19 +233,11 @@ class Partial:
 
     def flat(self, name: str) -> np.ndarray:
         """What the tables have under this name, for each sample; 0 of those that do not count."""
-        whole = np.zeros(self.n)
-        for part in self.tables:
-            there = np.isfinite(part.table.level)
-            whole[part.table.order[there]] = getattr(part, name)[there]
-        return whole
+        return _spread_out([(part.table, getattr(part, name)) for part in self.tables], np.zeros(self.n))
 
     def bend(self, values: np.ndarray) -> np.ndarray:
         """∇²F(z) @ values."""
-        whole = np.zeros(values.shape)
-        for part in self.tables:
-            there = np.isfinite(part.table.level)
-            whole[part.table.order[there]] = part.bend(values)[there]
-        return whole
+        return _spread_out([(part.table, part.bend(values)) for part in self.tables], np.zeros(values.shape))
 
     def hessian(self, values: np.ndarray, shrunk: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
         """valuesᵀ ∇²F(z) values, and the squares that it is made of; shrunk: with another weight for each term."""
@@ -297,11 +316,8 @@ class PartialLikelihood:
         for row in rows:
             width.setdefault((row.size - 1).bit_length(), []).append(row)
         self.tables = [self._table(rows, time, weight, offset, efron) for rows in width.values()]
-        self.exposure = np.zeros(self.n)
-        for table in self.tables:
-            later = np.cumsum(table.term[:, ::-1], axis=1)[:, ::-1]
-            there = np.isfinite(table.level)
-            self.exposure[table.order[there]] = _at(table.first, later)[there]
+        later = [(table, np.cumsum(table.term[:, ::-1], axis=1)[:, ::-1]) for table in self.tables]
+        self.exposure = _spread_out([(table, _at(table.first, sums)) for table, sums in later], np.zeros(self.n))
         self.least = self._least(weight)
         self._last: tuple[object, Partial] | None = None
 
@@ -334,7 +350,7 @@ class PartialLikelihood:
         scale = self.log_events
         for table in self.tables:
             together = np.add.reduceat(table.share.ravel(), table.starts)
-            number = np.add.reduceat((table.share > 0).ravel(), table.starts, dtype=float)
+            number = np.add.reduceat((table.dead).ravel(), table.starts, dtype=float)
             for A, d in zip(together[number > 0], number[number > 0], strict=True):
                 more = (math.lgamma(d + 1) - d * math.log(d)) / d if table.tied else 0.0
                 total, lost = total + A * (math.log(A) + scale + more), lost + A * (abs(math.log(A)) + abs(scale) + d)
