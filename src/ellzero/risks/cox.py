@@ -1,12 +1,14 @@
 """Proportional hazards: the partial likelihood of times until an event, some of which are censored."""
 
 import math
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from .._core.arrays import Array, to_host
 from .._core.validation import as_array, check_vector
+from ..design import in_double
 from .accuracy import EPS, Measured
 from .base import Point, Risk, changed
 from .cox_accuracy import CoxPart, measure
@@ -169,6 +171,15 @@ class Cox(LinearModel):
             seen |= (here != here[:, :1]).any(axis=(0, 1))
         return np.where(seen, X, 0.0)
 
+    def gather(self, index: np.ndarray) -> list[np.ndarray]:
+        """X[:, index] in the order in which it is summed up."""
+        return self.partial.gather(to_host(in_double(self.design.columns(index).dense())))
+
+    @cached_property
+    def gathered(self) -> list[np.ndarray]:
+        """X in that order: for few columns."""
+        return self.gather(np.arange(self.n_features))
+
     def column_scales(self) -> np.ndarray | None:
         """Without the means, as with an intercept."""
         return LinearModel.column_scales(changed(self, fit_intercept=True))
@@ -194,7 +205,7 @@ class CoxCurvature(LinearCurvature):
 
     def __init__(self, model: Cox, look: Partial) -> None:
         super().__init__(model, math.nan)  # not weights of single rows
-        self.look = look
+        self.cox, self.look = model, look
 
     @property
     def diagonal(self) -> np.ndarray:
@@ -215,8 +226,8 @@ class CoxCurvature(LinearCurvature):
 
     def block(self, index: np.ndarray) -> np.ndarray:
         """G[index, index], from these columns of X alone."""
-        design = self.model.design if index.size == self.model.n_features else self.model.design.columns(index)
-        block, squares = self.look.hessian(to_host(design.dense()).astype(float))
+        whole = index.size == self.model.n_features  # a refit asks for all of its few columns, again and again
+        block, squares = self.look.hessian(self.cox.gathered if whole else self.cox.gather(index))
         # what is less than the rounding of these sums is no curvature: no step goes to infinity for it
         block[np.diag_indices_from(block)] += self.model.ridge + 4 * (self.model.n_terms + 8) * EPS * squares
         block *= 0.5

@@ -69,7 +69,7 @@ class CoxMeasure(Measured):
         away = away + self.off
         # the largest of all is at least that of those at risk
         least = math.exp(-2 * min(float(away.max(initial=0.0)), 300.0))
-        M, squares = self.look.hessian(self.X - self.centres)
+        M, squares = self.look.hessian(self.model.partial.gather(self.X))
         if not math.isfinite(reach):
             least = 0.0
         M, squares = least * M, least * squares

@@ -99,6 +99,10 @@ class Table:
             self.log_term = np.log(self.term)
         self.log_left = np.log1p(-self.fraction)
 
+    def gather(self, values: np.ndarray) -> np.ndarray:
+        """Values of the samples in this table, less those of each row's first: nothing is left of what is constant."""
+        return np.asarray(values[self.order] - values[self.order[:, :1]])
+
     def by_time(self, levels: np.ndarray, values: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
         """log Σ exp(l_j) over those of the same time, for each of them, and the means of the values with these weights."""
         flat = levels.ravel()
@@ -195,29 +199,22 @@ class TableLook:
             mean = mean + self.ratio[:, :, None] * (mean - dead)
         return mean
 
-    def _centred(self, values: np.ndarray) -> np.ndarray:
-        """Values of the samples less their mean in each stratum, which makes no difference but for rounding."""
-        weight, order = self.chance[:, :, None], self.table.order
-        here = values[order] - values[order[:, :1]]  # so that nothing is left of what is constant
-        centre = (weight * here).sum(axis=1, keepdims=True) / np.maximum(weight.sum(axis=1, keepdims=True), 1e-300)
-        return np.asarray(here - centre)
+    def _centred(self, here: np.ndarray) -> np.ndarray:
+        """Values less their mean in each stratum, which makes no difference but for rounding."""
+        weight = self.chance[:, None, :]
+        return np.asarray(here - (weight @ here) / np.maximum(weight.sum(axis=2, keepdims=True), 1e-300))
 
-    def bend(self, values: np.ndarray) -> np.ndarray:
+    def bend(self, here: np.ndarray) -> np.ndarray:
         """∇²F times each column of the values: chance∘(u - the means, backwards, of the means, forwards)."""
-        here = self._centred(values)
+        here = self._centred(here)
         return np.asarray(self.chance[:, :, None] * (here - self._spread(self.rates, self._means(here))[1]))
 
-    def hessian(self, values: np.ndarray, shrunk: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """VᵀHV and the diagonal of what is subtracted from, for H = Σ_q b_q s_q (diag p_q - p_q p_qᵀ); s = 1 or shrunk."""
-        here, term, chance = self._centred(values), self.table.term, self.chance
-        if shrunk is not None:
-            term = term * shrunk[self.table.order]
-            with np.errstate(divide="ignore"):
-                chance = self._spread(self.rates + np.log(shrunk[self.table.order]), None)[0]
-        means = (np.sqrt(term)[:, :, None] * self._means(here)).reshape(-1, values.shape[1])
-        rows = (np.sqrt(chance)[:, :, None] * here).reshape(-1, values.shape[1])
-        whole = rows.T @ rows
-        return whole - means.T @ means, np.diag(whole).copy()
+    def hessian(self, here: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """VᵀHV and the diagonal of what is subtracted from, for H = Σ_q b_q (diag p_q - p_q p_qᵀ)."""
+        here, dead, c = self._centred(here), self.table.dead, here.shape[2]
+        means, rows = self._means(here)[dead], here.reshape(-1, c)
+        whole = (self.chance.reshape(-1, 1) * rows).T @ rows
+        return whole - (self.table.term[dead][:, None] * means).T @ means, np.diagonal(whole).copy()
 
 
 class Partial:
@@ -237,11 +234,12 @@ class Partial:
 
     def bend(self, values: np.ndarray) -> np.ndarray:
         """∇²F(z) @ values."""
-        return _spread_out([(part.table, part.bend(values)) for part in self.tables], np.zeros(values.shape))
+        bent = [(part.table, part.bend(part.table.gather(values))) for part in self.tables]
+        return _spread_out(bent, np.zeros(values.shape))
 
-    def hessian(self, values: np.ndarray, shrunk: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """valuesᵀ ∇²F(z) values, and the squares that it is made of; shrunk: with another weight for each term."""
-        parts = [part.hessian(values, shrunk) for part in self.tables]
+    def hessian(self, gathered: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """Vᵀ ∇²F(z) V, and the squares that it is made of, for V by tables (`PartialLikelihood.gather`)."""
+        parts = [part.hessian(here) for part, here in zip(self.tables, gathered, strict=True)]
         return np.asarray(sum(part[0] for part in parts)), np.asarray(sum(part[1] for part in parts))
 
     @property
@@ -355,6 +353,10 @@ class PartialLikelihood:
                 more = (math.lgamma(d + 1) - d * math.log(d)) / d if table.tied else 0.0
                 total, lost = total + A * (math.log(A) + scale + more), lost + A * (abs(math.log(A)) + abs(scale) + d)
         return total - 8 * (self.n + 8) * EPS * lost if not np.all(weight == 1) else max(total - 8 * (self.n + 8) * EPS * lost, 0.0)
+
+    def gather(self, values: np.ndarray) -> list[np.ndarray]:
+        """Values of all samples, by tables."""
+        return [table.gather(values) for table in self.tables]
 
     def hazards(self, z: np.ndarray) -> dict[int, tuple[np.ndarray, np.ndarray]]:
         """For each stratum with an event the times of its events, increasing, and the cumulative hazard of z = 0."""
