@@ -38,7 +38,8 @@ class Cox(LinearModel):
     event : array of shape (n,)
         True or 1 where the event happened, False or 0 where the row was censored.
     sample_weight : array of shape (n,), optional
-        ω >= 0, all 1 by default. With Breslow's ties a row of weight 2 counts as two rows.
+        ω >= 0, all 1 by default, and scaled to a mean of 1 over the rows that have one: only ratios matter. With Breslow's
+        ties a row of weight 2 counts as two rows.
     ties : {"breslow", "efron"}
         What is at risk for d events at the same time: for each of them all who were there before (Breslow 1974), or for
         the l-th less (l-1)/d of the d (Efron 1977), each with the mean of their weights.
@@ -83,7 +84,7 @@ class Cox(LinearModel):
         super().__init__(X, event, ridge, sample_weight)
         self.ties, n = ties, self.n_terms
         happened = to_host(self.y) > 0
-        weight = np.ones(n) if sample_weight is None else check_vector(sample_weight, "sample_weight").astype(float)
+        weight = np.ones(n) if self._weights is None else self._weights * np.count_nonzero(self._weights)
         if not (happened & (weight > 0)).any():
             least = "" if sample_weight is None else " with a positive sample_weight"
             raise ValueError(f"event must be True somewhere{least}: without an event there is nothing to compare")

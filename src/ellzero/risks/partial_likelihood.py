@@ -352,7 +352,8 @@ class PartialLikelihood:
             for A, d in zip(together[number > 0], number[number > 0], strict=True):
                 more = (math.lgamma(d + 1) - d * math.log(d)) / d if table.tied else 0.0
                 total, lost = total + A * (math.log(A) + scale + more), lost + A * (abs(math.log(A)) + abs(scale) + d)
-        return total - 8 * (self.n + 8) * EPS * lost if not np.all(weight == 1) else max(total - 8 * (self.n + 8) * EPS * lost, 0.0)
+        least = total - 8 * (self.n + 8) * EPS * lost
+        return max(least, 0.0) if (weight == 1).all() else least
 
     def gather(self, values: np.ndarray) -> list[np.ndarray]:
         """Values of all samples, by tables."""
