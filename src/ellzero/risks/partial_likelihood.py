@@ -174,6 +174,14 @@ class TableLook:
         """Σ_q b_q p_qj: how often each sample should have had an event by now; adds up to 1 over all tables."""
         return self._spread(self.rates, None)[0]
 
+    def chances(self, parts: int) -> np.ndarray:
+        """The chances by the part of the events, in the order of their times, that they belong to: (s, m, parts)."""
+        reached = np.cumsum(self.table.term, axis=1)
+        share = (reached - 0.5 * self.table.term) / np.maximum(reached[:, -1:], 1e-300)
+        part = np.minimum((parts * share).astype(int), parts - 1)
+        each = [self._spread(np.where(part == i, self.rates, -math.inf), None)[0] for i in range(parts)]
+        return np.stack(each, axis=2)
+
     def _spread(self, rates: np.ndarray, values: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
         """Σ_q exp(rate_q) exp(η_j) over the terms that j is at risk in, and the means of their values."""
         table = self.table
@@ -231,6 +239,11 @@ class Partial:
     def flat(self, name: str) -> np.ndarray:
         """What the tables have under this name, for each sample; 0 of those that do not count."""
         return _spread_out([(part.table, getattr(part, name)) for part in self.tables], np.zeros(self.n))
+
+    def chances(self, parts: int) -> np.ndarray:
+        """The chances to be the next event, in each of so many parts of the events."""
+        found = [(part.table, part.chances(parts)) for part in self.tables]
+        return _spread_out(found, np.zeros((self.n, parts)))
 
     def bend(self, values: np.ndarray) -> np.ndarray:
         """∇²F(z) @ values."""
@@ -353,7 +366,7 @@ class PartialLikelihood:
                 more = (math.lgamma(d + 1) - d * math.log(d)) / d if table.tied else 0.0
                 total, lost = total + A * (math.log(A) + scale + more), lost + A * (abs(math.log(A)) + abs(scale) + d)
         least = total - 8 * (self.n + 8) * EPS * lost
-        return max(least, 0.0) if (weight == 1).all() else least
+        return max(least, 0.0) if (weight[weight > 0] == 1).all() else least
 
     def gather(self, values: np.ndarray) -> list[np.ndarray]:
         """Values of all samples, by tables."""
