@@ -14,6 +14,7 @@ ALL = [
     "growth",
     "tracking",
     "gene-expression",
+    "survival",
     "certificates",
     "peers",
 ]  # fuzz and interleaved by name alone: one takes half an hour, the other needs another checkout

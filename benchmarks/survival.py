@@ -67,7 +67,9 @@ def abess(path=False):
     def make(X, t, event):
         from abess import CoxPHSurvivalAnalysis
 
-        sizes = {"support_size": list(range(1, K + 1)), "ic_type": "aic", "ic_coef": 0.0} if path else {"support_size": K}
+        sizes = (
+            {"support_size": list(range(1, K + 1)), "ic_type": "aic", "ic_coef": 0.0} if path else {"support_size": K}
+        )
         return lambda: CoxPHSurvivalAnalysis(**sizes).fit(X, np.column_stack([t, event])).coef_
 
     return make
@@ -81,7 +83,9 @@ def skglm(penalty):
 
         F, y = np.asfortranarray(X), np.column_stack([t, event]).astype(float)
         solver = solvers.ProxNewton(fit_intercept=False, tol=1e-6, warm_start=True)
-        form = {"L1": penalties.L1, "MCP": lambda alpha: penalties.MCPenalty(alpha, 3.0 * len(t) / event.sum())}[penalty]
+        form = {"L1": penalties.L1, "MCP": lambda alpha: penalties.MCPenalty(alpha, 3.0 * len(t) / event.sum())}[
+            penalty
+        ]
 
         def solve(alpha, start):
             datafit = datafits.Cox()
@@ -219,7 +223,10 @@ def report(rows, load):
     ]
     for design in DESIGNS:
         lines += ["", f"## {design.capitalize()} columns", ""]
-        lines += ["| seed | solver | R | above the best | features | of the 15 true ones | passes |", "|---|---|---:|---:|---:|---:|---:|"]
+        lines += [
+            "| seed | solver | R | above the best | features | of the 15 true ones | passes |",
+            "|---|---|---:|---:|---:|---:|---:|",
+        ]
         for seed in sorted({row["seed"] for row in rows}):
             mine = [row for row in rows if (row["design"], row["seed"]) == (design, seed)]
             best = min((row["R"] for row in mine if "R" in row), default=np.nan)

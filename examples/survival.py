@@ -4,7 +4,7 @@
 
 A simulated study (the truth is known): expressions of correlated genes, six of which change the hazard, and patients who
 leave before anything happens. SparseCoxCV chooses k on two thirds of the patients. On the left the others, who were never
-seen, split by their predicted risk: the steps are what happened to them (Kaplan and Meier's estimate), the smooth lines
+seen, split by their predicted risk: the steps are what happened to them (Kaplan and Meier's estimate), the dashed lines
 what the model said. On the right the genes that were chosen, as hazard ratios for one standard deviation.
 """
 
@@ -81,20 +81,23 @@ def draw_curves(model: ez.SparseCoxCV, X: np.ndarray, y: np.ndarray, ax: Any) ->
     for name, rows in (("high", high), ("low", ~high)):
         time, event = y[rows].T
         at, alive = kaplan_meier(time, event)
-        at, alive = np.append(at, 60.0), np.append(alive, alive[-1])
+        seen = np.count_nonzero(at <= 60)
+        at, alive = np.append(at[:seen], 60.0), np.append(alive[:seen], alive[seen - 1])
         ax.step(at, alive, where="post", color=COLORS[name], lw=2)
         ax.plot(until, curves[rows].mean(axis=0), color=COLORS[name], lw=1.4, ls=(0, (2, 1.5)))
         gone = time[(event == 0) & (time <= 60)]
         ax.plot(gone, alive[np.searchsorted(at[:-1], gone, side="right") - 1], "|", color=COLORS[name], ms=7, mew=1)
-        middle = float(np.interp(38.0, until, curves[rows].mean(axis=0)))
+        # below the upper pair of curves, above the lower
+        month, away = (40.0, 0.13) if name == "high" else (16.0, -0.15)
+        level = float(np.interp(month, at, alive)) + away
         label = f"{name} predicted risk\n{rows.sum()} patients, {int(event.sum())} events"
-        ax.text(38.0, middle + 0.16, label, color=COLORS[name], fontsize=9.5, ha="center", va="center")
+        ax.text(month, level, label, color=COLORS[name], fontsize=9.5, ha="center", va="center")
     ax.plot([], [], color="0.35", lw=2, label="what happened (| left the study)")
     ax.plot([], [], color="0.35", lw=1.4, ls=(0, (2, 1.5)), label="what the model said")
     ax.set(xlim=(0, 60), ylim=(0, 1.02), xlabel="months", ylabel="share without an event")
     ax.set_title(f"patients that the model has not seen: concordance {model.score(X, y):.2f}", fontsize=11)
     ax.grid(axis="y", color="0.92", lw=0.8)
-    ax.legend(frameon=False, loc="upper right", fontsize=9)
+    ax.legend(frameon=False, loc=(0.5, 0.42), fontsize=9)
 
 
 def draw_ratios(model: ez.SparseCoxCV, truth: np.ndarray, ax: Any) -> None:
@@ -104,13 +107,13 @@ def draw_ratios(model: ez.SparseCoxCV, truth: np.ndarray, ax: Any) -> None:
     place, values = np.arange(shown.size), model.coef_[shown]
     colors = np.where(values > 0, COLORS["high"], COLORS["low"])
     ax.barh(place, values, color=colors, height=0.6, alpha=0.85)
-    ax.plot(truth[shown], place, "D", color="k", ms=5, ls="none", label="truth (1: no effect)", zorder=3)
+    ax.plot(truth[shown], place, "D", color="k", ms=5, ls="none", label="truth", zorder=3)
     ax.axvline(0, color="0.3", lw=1)
-    ratios = [0.4, 0.5, 0.7, 1, 1.5, 2, 2.5]
+    ratios = [0.4, 0.5, 0.7, 1, 1.5, 2, 3]
     ax.set_xticks(np.log(ratios), [f"{ratio:g}" for ratio in ratios])
     ax.set_yticks(place, [f"gene {j}" for j in shown])
     ax.tick_params(axis="y", length=0)
-    ax.set(xlabel="hazard ratio", xlim=(np.log(0.36), np.log(2.9)))
+    ax.set(xlabel="hazard ratio", xlim=(np.log(0.34), np.log(3.3)))
     ax.set_title(f"{model.k_} genes of {truth.size}", fontsize=11)
     ax.legend(frameon=False, loc="lower right", fontsize=9)
 

@@ -124,7 +124,10 @@ def test_what_is_said_of_rounding_holds(seed):
             step = rng.standard_normal(3)
             step *= reach / np.linalg.norm(step)
             floor = exactly(w) + float(slopes @ step) - float(doubt @ np.abs(step)) + 0.5 * float(step @ M @ step)
-            assert exactly([mp.mpf(a) + mp.mpf(b) for a, b in zip(w, step, strict=True)]) >= floor - 0.5 * less * reach**2 - 1e-15
+            assert (
+                exactly([mp.mpf(a) + mp.mpf(b) for a, b in zip(w, step, strict=True)])
+                >= floor - 0.5 * less * reach**2 - 1e-15
+            )
 
 
 def reference(X, time, event, ties, weight, strata):
@@ -252,10 +255,14 @@ def test_a_weight_of_two_counts_as_two_rows_and_only_ratios_count():
     some = np.where(np.arange(10) < 4, 2.0, 1.0)
     rows = np.repeat(np.arange(10), some.astype(int))
     np.testing.assert_allclose(
-        Cox(X, time, event, sample_weight=some).gradient(w), Cox(X[rows], time[rows], event[rows]).gradient(w), atol=1e-14
+        Cox(X, time, event, sample_weight=some).gradient(w),
+        Cox(X[rows], time[rows], event[rows]).gradient(w),
+        atol=1e-14,
     )
     assert Cox(X, time, event, sample_weight=np.full(10, 1e300)).value(w) == Cox(X, time, event).value(w)
-    np.testing.assert_allclose(Cox(X[twice], time[twice], event[twice]).value(w), Cox(X, time, event).value(w) + np.log(2))
+    np.testing.assert_allclose(
+        Cox(X[twice], time[twice], event[twice]).value(w), Cox(X, time, event).value(w) + np.log(2)
+    )
 
 
 def test_data_of_other_kinds():
@@ -270,7 +277,9 @@ def test_data_of_other_kinds():
     assert single.x.dtype == np.float32 and single.fun == pytest.approx(ez.minimize(risk, 3).fun, rel=1e-5)
     for scale in (1e150, 1e-150):
         other = ez.minimize(Cox(scale * X, time, event), 3)
-        assert other.support.tolist() == [2, 11, 30] and other.fun == pytest.approx(ez.minimize(Cox(X, time, event), 3).fun)
+        assert other.support.tolist() == [2, 11, 30] and other.fun == pytest.approx(
+            ez.minimize(Cox(X, time, event), 3).fun
+        )
     scales = np.linspace(1, 3, 40)
     assert risk.rescaled(scales).value(w) == pytest.approx(risk.value(scales * w), rel=1e-12)
     many = Cox(X, time, event, strata=np.arange(150) // 2)
@@ -310,7 +319,10 @@ def test_other_methods():
     blind = ez.minimize(risk, 2, method="HZO-HT", max_queries=20_000, rng=0)
     assert blind.fun < risk.value(np.zeros(10))
     batch = ez.Method(oracle=ez.MiniBatch(10), step=0.1)
-    for ask in (lambda: ez.minimize(risk, 2, method=batch, rng=0), lambda: ez.minimize(risk, 2, method="HSG-HT", rng=0)):
+    for ask in (
+        lambda: ez.minimize(risk, 2, method=batch, rng=0),
+        lambda: ez.minimize(risk, 2, method="HSG-HT", rng=0),
+    ):
         with pytest.raises(NotImplementedError, match="not a sum over rows.*use a method with full gradients"):
             ask()
 

@@ -46,7 +46,9 @@ def concordance_index(time: Any, event: Any, risk: Any, *, sample_weight: Any = 
         raise ValueError(f"event must be True or False for each of the {n} times, got {happened!r:.200}")
     if weight.size and weight.min() < 0:
         raise ValueError(f"sample_weight must be at least 0, got {weight.min():g}")
-    stratum = np.zeros(n, dtype=np.intp) if strata is None else np.unique(as_array(strata, "strata"), return_inverse=True)[1]
+    stratum = (
+        np.zeros(n, dtype=np.intp) if strata is None else np.unique(as_array(strata, "strata"), return_inverse=True)[1]
+    )
     if stratum.shape != (n,):
         raise ValueError(f"strata must give a label for each of the {n} times, got shape {stratum.shape}")
     # the latest first, and of one time those who were censored first: all before an event's group are later than it

@@ -50,7 +50,9 @@ def read_outcome(y: Any) -> np.ndarray:
         )
     if not np.isin(outcome[:, 1], (0, 1)).all():
         odd = outcome[~np.isin(outcome[:, 1], (0, 1)), 1][0]
-        raise ValueError(f"y must have the time in its first column and the event, 0 or 1, in its second, got event {odd:g}")
+        raise ValueError(
+            f"y must have the time in its first column and the event, 0 or 1, in its second, got event {odd:g}"
+        )
     return outcome
 
 
@@ -77,7 +79,9 @@ class _Survival(SparseLinearModel):
         else:
             strata = as_array(strata, "strata")
             if strata.shape != (len(outcome),):
-                raise ValueError(f"strata must give a label for each of the {len(outcome)} rows, got shape {strata.shape}")
+                raise ValueError(
+                    f"strata must give a label for each of the {len(outcome)} rows, got shape {strata.shape}"
+                )
             labels, number = np.unique(strata, return_inverse=True)
             if reset:
                 self.strata_ = labels
@@ -293,7 +297,9 @@ class SparseCoxCV(ChosenByCrossValidation, _Survival):
         events = y[:, 1] if weights is None else y[:, 1] * weights
         left = events[rows].sum()
         if not (left > 0 and events[others].sum() > 0):
-            raise ValueError("cv leaves a fold without an event, in the rows left out or in the others; use fewer folds")
+            raise ValueError(
+                "cv leaves a fold without an event, in the rows left out or in the others; use fewer folds"
+            )
         losses = [
             events[part].sum() * _cox(z[part], y[part], ties=self.ties, sample_weight=None if weights is None else weights[part]).value([1.0])
             for part in (np.arange(len(y)), others)

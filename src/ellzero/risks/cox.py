@@ -90,7 +90,9 @@ class Cox(LinearModel):
             least = "" if sample_weight is None else " with a positive sample_weight"
             raise ValueError(f"event must be True somewhere{least}: without an event there is nothing to compare")
         when = check_vector(one_per_row(time, n, "time"), "time").astype(float)
-        shift = np.zeros(n) if offset is None else check_vector(one_per_row(offset, n, "offset"), "offset").astype(float)
+        shift = (
+            np.zeros(n) if offset is None else check_vector(one_per_row(offset, n, "offset"), "offset").astype(float)
+        )
         self.stratum_labels_, stratum = _labels(strata, n)
         self.partial = PartialLikelihood(when, happened, weight, shift, stratum, ties == "efron")
         self.y = self.design.asarray(self.partial.share)

@@ -190,7 +190,10 @@ class TableLook:
         if table.tied:  # those with an event at the time itself are there by 1 - l/d only
             own, own_mean = table.by_time(rates + table.log_left, values)
             beyond = np.pad(sums, ((0, 0), (0, 1)), constant_values=-math.inf)
-            later, later_mean = _at(table.last + 1, beyond), _at(table.last + 1, np.pad(means, ((0, 0), (0, 1), (0, 0))))
+            later, later_mean = (
+                _at(table.last + 1, beyond),
+                _at(table.last + 1, np.pad(means, ((0, 0), (0, 1), (0, 0)))),
+            )
             both, dead = np.logaddexp(later, own), table.dead
             log_all = np.where(dead, both, log_all)
             if values is not None:
@@ -276,7 +279,9 @@ class Partial:
         total = 0.0
         for part in self.tables:
             table, there = part.table, part.table.term > 0
-            total += float(np.sum(table.term[there] * np.abs(part.log_sum[there])) + np.sum(table.share * np.abs(part.z)))
+            total += float(
+                np.sum(table.term[there] * np.abs(part.log_sum[there])) + np.sum(table.share * np.abs(part.z))
+            )
         return total
 
 
@@ -354,7 +359,19 @@ class PartialLikelihood:
             fraction = np.where(dead, (before - _at(first, before)) / np.maximum(number, 1.0), 0.0)
         with np.errstate(divide="ignore"):
             level = np.where(there, np.log(np.where(there, weight[order], 1.0)) + offset[order], -math.inf)
-        return Table(order, time[order], level, np.where(there, offset[order], 0.0), share, term, fraction, first, last, starts, group)
+        return Table(
+            order,
+            time[order],
+            level,
+            np.where(there, offset[order], 0.0),
+            share,
+            term,
+            fraction,
+            first,
+            last,
+            starts,
+            group,
+        )
 
     def _least(self, weight: np.ndarray) -> float:
         total = lost = 0.0
