@@ -2,10 +2,10 @@
 
     python examples/survival.py [--patients 300] [--genes 1000] [--seed 0] [--out docs/figures/survival.png]
 
-A simulated study (the truth is known): expressions of correlated genes, six of which change the hazard, and patients who
-leave before anything happens. SparseCoxCV chooses k on two thirds of the patients. On the left the others, who were never
-seen, split by their predicted risk: the steps are what happened to them (Kaplan and Meier's estimate), the dashed lines
-what the model said. On the right the genes that were chosen, as hazard ratios for one standard deviation.
+A simulated study (the truth is known): expressions of correlated genes, six of which change the hazard, and patients
+who leave before anything happens. SparseCoxCV chooses k on two thirds of the patients. On the left the others, who were
+never seen, split by their predicted risk: the steps are what happened to them (Kaplan and Meier's estimate), the dashed
+lines what the model said. On the right the genes that were chosen, as hazard ratios for one standard deviation.
 """
 
 from __future__ import annotations

@@ -132,7 +132,7 @@ def test_what_is_said_of_rounding_holds(seed):
 
 def reference(X, time, event, ties, weight, strata):
     """Weights b and coefficients C of the terms b_q log Σ_j C_qj exp(z_j), and those of -z, as dense arrays."""
-    terms, n = [], len(time)
+    terms = []
     weight = weight * (weight > 0).sum() / weight.sum()
     for s, t in itertools.product(np.unique(strata), np.unique(time)):
         dead = np.flatnonzero((strata == s) & (time == t) & event & (weight > 0))

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.model_selection import StratifiedKFold
-from sklearn.utils.validation import check_is_fitted
 
 from .._core.validation import as_array, as_numbers
 from ..risks import Cox, LinearModel
@@ -28,7 +27,7 @@ def _outcome(y: Any, strata: Any) -> _Outcome:
 
 
 def read_outcome(y: Any) -> np.ndarray:
-    """Time and event in two columns (or three, the number of the stratum last), from any of the forms of `SparseCox.fit`."""
+    """Time and event in two columns (or three, the stratum's number last), from any form that `SparseCox.fit` takes."""
     columns = getattr(y, "columns", None)
     names = getattr(getattr(y, "dtype", None), "names", None)
     if columns is not None:
@@ -74,19 +73,15 @@ class _Survival(SparseLinearModel):
             if strata is not None:
                 raise ValueError("strata are given twice, as an argument and as the third column of y; leave one out")
             strata = outcome[:, 2]
-        if strata is None:
-            number = np.zeros(len(outcome))
-        else:
+        labels, number = None, np.zeros(len(outcome))
+        if strata is not None:
             strata = as_array(strata, "strata")
             if strata.shape != (len(outcome),):
-                raise ValueError(
-                    f"strata must give a label for each of the {len(outcome)} rows, got shape {strata.shape}"
-                )
-            labels, number = np.unique(strata, return_inverse=True)
-            if reset:
-                self.strata_ = labels
-        if reset and strata is None:
-            self.strata_ = None
+                raise ValueError(f"strata must give a label for each of {len(outcome)} rows, got shape {strata.shape}")
+            labels, place = np.unique(strata, return_inverse=True)
+            number = place.astype(float)
+        if reset:
+            self.strata_: Any = labels
         return X, np.column_stack([outcome[:, :2], number]), sample_weight
 
     def _maker(self, y: np.ndarray, sample_weight: np.ndarray | None) -> Maker:
@@ -186,7 +181,7 @@ class _Survival(SparseLinearModel):
 
 @dataclass(eq=False, repr=False)
 class SparseCox(_Survival):
-    """min Σ_{events i} [log Σ_{j at risk} exp(x_jᵀw) - x_iᵀw] / #events + (ridge/2)||w||²  subject to  ||w||_0 <= k,  w in Γ.
+    """min (1/d) Σ_{d events i} [log Σ_{j at risk} exp(x_jᵀw) - x_iᵀw] + (ridge/2)||w||²  s.t.  ||w||_0 <= k,  w in Γ.
 
     Proportional hazards: the hazard of a row is the baseline's times exp(xᵀw).
 
@@ -300,8 +295,9 @@ class SparseCoxCV(ChosenByCrossValidation, _Survival):
             raise ValueError(
                 "cv leaves a fold without an event, in the rows left out or in the others; use fewer folds"
             )
-        losses = [
-            events[part].sum() * _cox(z[part], y[part], ties=self.ties, sample_weight=None if weights is None else weights[part]).value([1.0])
-            for part in (np.arange(len(y)), others)
-        ]  # fmt: skip
+        losses = []
+        for part in (np.arange(len(y)), others):
+            share = None if weights is None else weights[part]
+            risk = _cox(z[part], y[part], ties=self.ties, sample_weight=share)
+            losses.append(events[part].sum() * risk.value([1.0]))
         return float(losses[0] - losses[1]) / float(left)

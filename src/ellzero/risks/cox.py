@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._core.arrays import Array, to_host
-from .._core.validation import as_array, check_vector
+from .._core.validation import check_vector
 from ..design import in_double
 from .accuracy import EPS, Measured
 from .base import Point, Risk, changed
@@ -25,9 +25,9 @@ _PARTS = 8  # of the events, by time: more hardly sharpen the diagonal of the cu
 class Cox(LinearModel):
     """R(w) = Σ_{i: event} ω_i [log Σ_{j at risk at t_i} ω_j exp(z_j) - z_i] / Σ_{i: event} ω_i + (ridge/2)||w||².
 
-    The negative log partial likelihood (Cox 1972) divided by the (weighted) number of events, z_i = x_iᵀw + offset_i. At
-    risk at t are those of the same stratum with t_j >= t: who is censored at t is still there. R is convex, and does not
-    change when a number is added to all predictions of a stratum, so there is no intercept. It is a function of all
+    The negative log partial likelihood (Cox 1972) divided by the (weighted) number of events, z_i = x_iᵀw + offset_i.
+    At risk at t are those of the same stratum with t_j >= t: who is censored at t is still there. R is convex, and does
+    not change when a number is added to all predictions of a stratum, so there is no intercept. It is a function of all
     predictions together, not a sum over rows: methods that draw batches of rows have nothing to draw from.
 
     Parameters
@@ -39,8 +39,8 @@ class Cox(LinearModel):
     event : array of shape (n,)
         True or 1 where the event happened, False or 0 where the row was censored.
     sample_weight : array of shape (n,), optional
-        ω >= 0, all 1 by default, and scaled to a mean of 1 over the rows that have one: only ratios matter. With Breslow's
-        ties a row of weight 2 counts as two rows.
+        ω >= 0, all 1 by default, and scaled to a mean of 1 over the rows that have one: only ratios matter. With
+        Breslow's ties a row of weight 2 counts as two rows.
     ties : {"breslow", "efron"}
         What is at risk for d events at the same time: for each of them all who were there before (Breslow 1974), or for
         the l-th less (l-1)/d of the d (Efron 1977), each with the mean of their weights.
@@ -52,8 +52,8 @@ class Cox(LinearModel):
     Attributes
     ----------
     lower_bound : float
-        R is never below it: for d events at one time log d (Efron: log(d!)/d), averaged over the events; 0 without ties.
-        With weights see `PartialLikelihood`.
+        R is never below it: for d events at one time log d (Efron: log(d!)/d), averaged over the events; 0 without
+        ties. With weights see `PartialLikelihood`.
 
     Examples
     --------
@@ -156,7 +156,7 @@ class Cox(LinearModel):
         return int(np.count_nonzero(self.partial.share))
 
     def baseline_hazard(self, w: Array) -> dict[int, tuple[np.ndarray, np.ndarray]]:
-        """The cumulative hazard of z = 0: for the number of each stratum with an event, its times and the sums up to them.
+        """The cumulative hazard of z = 0: for the number of each stratum with an event, its times and the sums there.
 
         Each term adds its weight over those at risk, Σ_j ω_j exp(z_j): Breslow's estimator, or Efron's.
         """
@@ -204,8 +204,8 @@ class Cox(LinearModel):
 class CoxCurvature(LinearCurvature):
     """G = ½∇²R(w) = ½XᵀHX + (ridge/2)I, H = Σ_q b_q (diag p_q - p_q p_qᵀ) over the terms of the partial likelihood.
 
-    The diagonal is one from above: ½ Σ_t Σ_j chance_tj (x_j - x̄_t)² over a few spans t of time, as if all events of a span
-    were at once.
+    The diagonal is one from above: ½ Σ_t Σ_j chance_tj (x_j - x̄_t)² over a few spans t of time, as if all events of a
+    span were at once.
     """
 
     def __init__(self, model: Cox, look: Partial) -> None:

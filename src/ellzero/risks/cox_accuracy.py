@@ -41,7 +41,7 @@ class CoxMeasure(Measured):
     @cached_property
     def centres(self) -> np.ndarray:
         """Midway between the extremes of each column: R does not see what is added to all predictions."""
-        return 0.5 * self.X.min(axis=0) + 0.5 * self.X.max(axis=0)
+        return np.asarray(0.5 * self.X.min(axis=0) + 0.5 * self.X.max(axis=0))
 
     @cached_property
     def slopes(self) -> tuple[np.ndarray, np.ndarray]:
