@@ -164,7 +164,7 @@ class _Survival(SparseLinearModel):
         if strata is None:
             return np.zeros(n, dtype=np.intp)
         labels = as_array(strata, "strata")
-        number = np.minimum(np.searchsorted(self.strata_, labels), self.strata_.size - 1)
+        number: np.ndarray = np.minimum(np.searchsorted(self.strata_, labels), self.strata_.size - 1)
         if labels.shape != (n,) or (self.strata_[number] != labels).any():
             raise ValueError(f"strata must give each of the {n} rows one of the labels {self.strata_.tolist()}")
         return number
