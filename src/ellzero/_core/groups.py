@@ -56,3 +56,12 @@ def _read_indices(name: Any, indices: Any) -> np.ndarray:
     if any(abs(i) > np.iinfo(np.intp).max for i in listed):
         raise ValueError(f"group {name!r} must hold indices of coordinates, got {max(listed, key=abs)}")
     return np.unique(np.array(listed, dtype=np.intp))
+
+
+def places(group: np.ndarray) -> np.ndarray:
+    """How many entries of the same group stand before each."""
+    order = np.argsort(group, kind="stable")
+    first = np.flatnonzero(np.diff(group[order], prepend=-2))
+    found = np.empty_like(order)
+    found[order] = np.arange(order.size) - np.repeat(first, np.diff(first, append=order.size))
+    return found

@@ -16,6 +16,7 @@ from ..sparsity import Sparsity, as_sparsity
 from ._allocation import Block, allocate
 from ._grouping import Family, Padded, assign_sets, in_blocks, in_rows, is_ranked, project_blocks
 from ._range import in_range, narrowed, towards_zero
+from ._slices import maximum_over_atoms
 from ._supports import choose_support
 from .base import ConstraintSet, EmptySlice, GroupsAndCaps, SparseMaximum, Support, on_host
 from .elementwise import Everywhere
@@ -67,6 +68,13 @@ class GroupWise(ConstraintSet):
     @cached_property
     def closed_under_zeroing(self) -> bool:  # type: ignore[override]
         return all(s.closed_under_zeroing for _, s, _ in self._inner)
+
+    def product_over(self, atoms: np.ndarray) -> bool:
+        return self._group.size <= atoms.size and all(s.product_over(atoms[m]) for s, m in self._crossing(atoms))
+
+    def preserves(self, atoms: np.ndarray) -> bool:
+        fits = self._group.size <= atoms.size
+        return self.preserves_support or (fits and all(s.preserves(atoms[m]) for _, s, m in self._inner))
 
     @cached_property
     def needs_entry(self) -> bool:  # type: ignore[override]
@@ -169,10 +177,42 @@ class GroupWise(ConstraintSet):
         """Whether `sparse_maximum` is known at this μ: for every group it must be."""
         return all(s.has_sparse_maximum(mu) for s in [*(f.example for f in self._families), *self._alone.values()])
 
+    def knows_maximum(self, sparsity: Sparsity, mu: float = 1.0) -> bool:
+        """Whether `sparse_maximum` is known: for atoms over which Γ is a product, and for quotas on single coordinates
+        whose groups and those of Γ lie inside each other, or apart.
+        """
+        if sparsity.plain or type(self).sparse_maximum is not GroupWise.sparse_maximum:
+            return sparsity.plain and self.has_sparse_maximum(mu)
+        return self._is_product(sparsity, mu) or self._nests(sparsity, mu)
+
+    def _nests(self, sparsity: Sparsity, mu: float) -> bool:
+        counted = sparsity.by_atoms and sparsity.of_single and self.has_sparse_maximum(mu)
+        d = sparsity.n_features or 0
+        if not counted or d < self._group.size or self._alone or not all(is_ranked(f.example) for f in self._families):
+            return False
+        labels, _ = sparsity.labels_of(d)
+        total = np.bincount(labels + 1)
+        parts = [np.bincount(labels[m] + 1, minlength=total.size) for s, m in self._crossing(labels) if not s.separable]
+        return not any(((part > 0) & (part < total))[1:].any() for part in parts)
+
+    def _crossing(self, numbers: np.ndarray) -> list[tuple[ConstraintSet, np.ndarray]]:
+        """The groups, with their sets, whose coordinates do not all have the same number."""
+        group = self.group_of(np.arange(numbers.size))
+        low, high = np.full(len(self.sets) + 1, numbers.size), np.full(len(self.sets) + 1, -1)
+        np.minimum.at(low, group, numbers)
+        np.maximum.at(high, group, numbers)
+        found = ((self.sets[g], self._members[g]) for g in np.flatnonzero(low[:-1] < high[:-1]))
+        return [(s, m) for s, m in found if s is not None]
+
     def sparse_maximum(self, z: Array, k: int | Sparsity, mu: float, keep: Any = None) -> SparseMaximum | None:
-        if not self.knows_maximum(as_sparsity(k), mu):
+        asked = as_sparsity(k).within(z.shape[0])
+        if not self.knows_maximum(asked, mu):
             return None
-        k, mu, keep = self._demands(z, k, mu, keep)
+        sparsity, mu, keep = self._demands(z, asked, mu, keep)
+        if not sparsity.plain and self._is_product(sparsity, mu):
+            return maximum_over_atoms(self, z, sparsity, mu, keep)
+        keep = np.union1d(keep, sparsity.free).astype(np.intp) if sparsity.free.size else keep
+        k, quotas = sparsity.k + sparsity.free.size, None if sparsity.plain else sparsity.labels_of(z.shape[0])
         if k == 0:
             return 0.0, namespace(z).zeros_like(z)
         values = to_host(z)
@@ -181,7 +221,7 @@ class GroupWise(ConstraintSet):
             kept = np.zeros(values.size, dtype=bool)
             kept[keep] = True
         blocks, others = self._layout(values.size)
-        allocated = partial(allocate, blocks, others, k=k, kept=kept)
+        allocated = partial(allocate, blocks, others, k=k, kept=kept, quotas=quotas)
         found = in_range(allocated, values, mu, invalid="ignore")  # inf - inf, where Γ is unbounded
         if found is None:
             return None

@@ -44,6 +44,9 @@ class SubSimplex(RadiusSet):
     def _increments(self, z: np.ndarray, mu: float, *parameters: Any) -> np.ndarray:
         return budget_increments(self, z, z, mu, *parameters, exact=False)
 
+    def _exponent(self, mu: float) -> float | None:
+        return np.inf if mu == 0 else None
+
     def _price_rows(self, w: np.ndarray, c: np.ndarray) -> tuple[Any, Any]:
         return 0.0, np.abs(c).max(axis=-1, keepdims=True, initial=0.0)
 
@@ -109,6 +112,9 @@ class Simplex(RowSet):
 
     def _increments(self, z: np.ndarray, mu: float, *parameters: Any) -> np.ndarray:
         return budget_increments(self, z, z, mu, *parameters, exact=True)
+
+    def _exponent(self, mu: float) -> float | None:
+        return np.inf if mu == 0 else None
 
     def _price_rows(self, w: np.ndarray, c: np.ndarray) -> tuple[Any, Any]:
         # an exact budget has a multiplier of either sign, a cap a positive one
@@ -195,6 +201,10 @@ class PackingPolytope(ConstraintSet):
     def polyhedron(self, n_features: int) -> Polyhedron:
         box = Polyhedron.box(0.0, math.inf, n_features)
         return Polyhedron(box.lower, box.upper, self._columns(slice(None)), self.b, np.zeros(self.b.size, dtype=bool))
+
+    def product_over(self, atoms: np.ndarray) -> bool:
+        """Whether every cap weighs coordinates of one atom alone."""
+        return all(np.unique(atoms[np.flatnonzero(row)]).size <= 1 for row in self._columns(slice(None)))
 
     def enclosing(self, n_features: int) -> list[ConstraintSet]:
         """A box, and a budget for every cap that weighs all coordinates."""

@@ -170,7 +170,7 @@ def first_that_fits(constraint: ConstraintSet, sparsity: Sparsity) -> str:
 
 def proposed_support(constraint: ConstraintSet, sparsity: Sparsity, v: Array, keep: np.ndarray) -> np.ndarray | None:
     """The support that Γ wants to be kept, where it knows on which ones it has a member; None where it does not."""
-    return constraint.sparse_support(to_host(v), sparsity.k, keep) if sparsity.plain else None
+    return constraint.support_for(to_host(v), sparsity, keep)
 
 
 def _nearest_sparse_member(
@@ -182,7 +182,9 @@ def _nearest_sparse_member(
         raise _unknown(constraint, sparsity)
     w = found[1]
     support = namespace(w).nonzero(w)[0]
-    return w, index_like(np.union1d(to_host(support), keep), w) if keep.size else support
+    if sparsity.plain and not keep.size:
+        return w, support
+    return w, index_like(sparsity.filled(np.union1d(to_host(support), keep).astype(np.intp)), w)
 
 
 def _unknown(constraint: ConstraintSet, sparsity: Sparsity) -> ValueError:
