@@ -114,5 +114,5 @@ def _maximiser(gamma: ConstraintSet, z: np.ndarray, mu: float, atoms: np.ndarray
         inside = atoms == atom
         part = gamma.sparse_maximum(np.where(inside, z, 0.0).astype(z.dtype), z.size, mu)
         assert part is not None
-        w[inside] = np.copysign(np.inf, z[inside]) * (z[inside] != 0) if part[1] is None else to_host(part[1])[inside]
+        w[inside] = np.copysign(np.inf, z[inside]) if part[1] is None else to_host(part[1])[inside]
     return np.where(z == 0, 0.0, w)

@@ -39,9 +39,7 @@ def choose_support(gamma: ConstraintSet, v: np.ndarray, k: int | Sparsity, keep:
     if not sparsity.admits(keep):
         allowed = f"at most {sparsity.k} nonzeros" if sparsity.plain else sparsity.words
         raise EmptySlice(f"{gamma!r} has no member with {allowed}: {forced.size} bounds exclude 0; raise k")
-    largest: np.ndarray = (
-        best_entries(score, sparsity.k, keep) if sparsity.plain else sparsity.best_support(score, keep)
-    )
+    largest: np.ndarray = sparsity.best_support(score, keep)
     if sparsity.size(keep) == sparsity.k or not sparsity.by_atoms or has_member(gamma, largest, d):
         return largest
     found = _Programme(gamma, score, sparsity, keep).solve()
