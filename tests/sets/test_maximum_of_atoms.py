@@ -126,8 +126,7 @@ def draw_sparsity(rng, d, single=False):
 
 
 def draw_z(rng, d):
-    z = rng.standard_normal(d) if rng.random() < 0.6 else rng.choice([-2.0, -1, 0, 1, 1.5, 2], d)
-    return z
+    return rng.standard_normal(d) if rng.random() < 0.6 else rng.choice([-2.0, -1, 0, 1, 1.5, 2], d)
 
 
 def simple_sets(rng, d):
@@ -331,7 +330,7 @@ class TestStrangers:
         assert not Shifted(1.0).knows_maximum(groups) and Shifted(1.0).sparse_maximum(np.ones(3), groups, 1.0) is None
         assert OwnMaximum(1.0).knows_maximum(ez.sparsity.Coordinates(1)) and not OwnMaximum(1.0).knows_maximum(groups)
         value, w = Mine().sparse_maximum(np.array([3.0, -1.0, 4.0]), groups, 1.0)
-        assert value == 6.0 and w.tolist() == [0.0, 0.0, 2.0] or value == pytest.approx(4.0 + 0.5)
+        assert value == 6.0 and w.tolist() == [0.0, 0.0, 2.0]
         assert not Mine().has_sparse_maximum()
 
     def test_a_sparsity_that_admits_in_its_own_way_is_not_one_of_atoms(self):
@@ -360,12 +359,19 @@ class TestPreservation:
         gamma, labels = self.draw(rng)
         if seed % 4 == 0:
             gamma = S.Intersection(gamma, S.Box(-0.9, 0.9))
-        for atoms in (labels, np.array([0, 0, 0, 0, 1, 1]), np.array([-1, -1, 0, 0, 1, 1]), np.array([0, 1, 0, 1, 2, 2])):
+        for atoms in (
+            labels,
+            np.array([0, 0, 0, 0, 1, 1]),
+            np.array([-1, -1, 0, 0, 1, 1]),
+            np.array([0, 1, 0, 1, 2, 2]),
+        ):
             holds = True
             members = [gamma.project(3 * rng.standard_normal(6)) for _ in range(20)]
             for z, a in itertools.product(members, range(atoms.max() + 1)):
                 holds &= gamma.contains(np.where(atoms == a, 0.0, z), 1e-8)
-            said = Groups(1, {a: np.flatnonzero(atoms == a) for a in range(atoms.max() + 1)}).within(6).preserved_by(gamma)
+            said = (
+                Groups(1, {a: np.flatnonzero(atoms == a) for a in range(atoms.max() + 1)}).within(6).preserved_by(gamma)
+            )
             assert said <= holds  # never said where it does not hold
             if (atoms == labels).all():
                 assert said == holds

@@ -141,6 +141,17 @@ class PerGroup(_Labelled):
         if n_outputs > 1:
             self.atoms, self.counted = np.tile(np.arange(size), n_outputs), "features"
 
+    def require_keep(self, keep: np.ndarray) -> None:
+        assert self.quotas is not None
+        group, most = self.quotas
+        used = np.bincount(group[self.atoms_of(keep)] + 1, minlength=most.size + 1)[1:]
+        for number in np.flatnonzero(used > most):
+            raise ValueError(
+                f"keep names {used[number]} {self.counted} of group {self.labels[number]!r}, of which at_most allows "
+                f"{most[number]}; raise at_most, or keep fewer"
+            )
+        super().require_keep(keep)
+
     @property
     def words(self) -> str:
         each = f"at most {self.at_most}" if not isinstance(self.at_most, Mapping) else "no more than allowed"
