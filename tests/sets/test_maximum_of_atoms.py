@@ -304,7 +304,7 @@ class TestProducts:
         w = ez.euclidean_projection(np.array([-1.0, -2.0, 5.0, 5.0]), Groups(1, ["a", "a", "b", "b"]), gamma)
         np.testing.assert_allclose(w, [1.0, 0.0, 0.0, 0.0])
         both = S.GroupWise(S.Simplex(1.0), ["a", "a", "b", "b"])
-        with pytest.raises(S.EmptySlice, match="no member with at most 1 groups: it needs at least 2"):
+        with pytest.raises(S.EmptySlice, match="no member with at most 1 group: it needs at least 2"):
             both.sparse_maximum(np.ones(4), Groups(1, ["a", "a", "b", "b"]), 1.0)
         with pytest.raises(S.EmptySlice, match="quotas"):
             both.sparse_maximum(np.ones(4), PerGroup(3, ["a", "a", "b", "b"], {"a": 0}), 1.0)

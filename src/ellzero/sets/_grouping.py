@@ -4,11 +4,12 @@ by side, so that the sets of many are projected in one call.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from typing import Any, TypeGuard
 
 import numpy as np
 
+from .._core.groups import some
 from ._range import project_in_range
 from .base import ConstraintSet
 from .rows import RowSet
@@ -22,7 +23,7 @@ def assign_sets(sets: Any, members: Mapping[Any, np.ndarray]) -> list[Constraint
         raise TypeError(f"sets must be a constraint set or a mapping from group to constraint set, got {sets!r}")
     unknown = [name for name in sets if name not in members]
     if unknown:
-        raise ValueError(f"sets names the group {unknown[0]!r}, which groups does not have: {_some(members)}")
+        raise ValueError(f"sets names the group {unknown[0]!r}, which groups does not have: {some(members)}")
     for name, s in sets.items():
         if not isinstance(s, ConstraintSet):
             raise TypeError(f"the set of group {name!r} must be a constraint set, got {s!r}")
@@ -32,11 +33,6 @@ def assign_sets(sets: Any, members: Mapping[Any, np.ndarray]) -> list[Constraint
             )
         s.require_features(members[name].size)
     return [sets.get(name) for name in members]
-
-
-def _some(names: Iterable[Any]) -> str:
-    listed = [repr(name) for name in names]
-    return ", ".join(listed[:8]) + (", ..." if len(listed) > 8 else "")
 
 
 class Family:

@@ -214,7 +214,7 @@ class Sparsity(ABC):
         if keep.size and not self.of_coordinates:
             raise ValueError(f"keep names coordinates, and {self.words} are no matter of coordinates; leave it out")
         if not self.admits(keep):
-            what = "coordinates" if self.atoms is None else f"coordinates of {self.size(keep)} {self.counted}"
+            what = "coordinates" if self.atoms is None else f"coordinates of {self.how_many(self.size(keep))}"
             raise ValueError(
                 f"keep names {keep.size} {what}, more than {self.words}{'' if self.plain else ' allows'}; "
                 "they count in k, so raise k"
@@ -257,11 +257,15 @@ class Sparsity(ABC):
     @property
     def words(self) -> str:
         """What is allowed, in a sentence."""
-        return f"at most {self.k} {self.counted}"
+        return f"at most {self.how_many(self.k)}"
+
+    def how_many(self, n: int) -> str:
+        """So many of what is counted, in words."""
+        return f"{n} {self.counted.removesuffix('s') if n == 1 else self.counted}"
 
     def describe(self, w: Array) -> str:
         """The nonzeros of w, and how much of k they use."""
-        return f"{np.count_nonzero(to_host(w))}, in {self.count(w)} of at most {self.k} {self.counted}"
+        return f"{np.count_nonzero(to_host(w))}, in {self.count(w)} of {self.words}"
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(k={self.k})"

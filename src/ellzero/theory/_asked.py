@@ -111,11 +111,11 @@ class Asked:
     @property
     def words_of_w_bar(self) -> str:
         """What w̄ may use."""
-        k_bar, counted = self.k_bar, self.sparsity.counted
-        words = f"one {counted.removesuffix('s')}" if k_bar == 1 else f"{k_bar} {counted}"
+        words = self.sparsity.how_many(self.k_bar)
+        words = words.replace("1", "one") if self.k_bar == 1 else words
         if self.sparsity.quotas is None:
             return words
-        return f"{words} and, in each group, {k_bar}/{self.k} of its quota"
+        return f"{words} and, in each group, {self.k_bar}/{self.k} of its quota"
 
     @cached_property
     def lower_bound(self) -> float:
