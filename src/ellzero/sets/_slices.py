@@ -114,5 +114,6 @@ def _maximiser(gamma: ConstraintSet, z: np.ndarray, mu: float, atoms: np.ndarray
         inside = atoms == atom
         part = gamma.sparse_maximum(np.where(inside, z, 0.0).astype(z.dtype), z.size, mu)
         assert part is not None
-        w[inside] = np.copysign(np.inf, z[inside]) if part[1] is None else to_host(part[1])[inside]
-    return np.where(z == 0, 0.0, w)
+        far = np.where(z == 0, 0.0, np.copysign(np.inf, z))
+        w[inside] = (far if part[1] is None else to_host(part[1]))[inside]
+    return w

@@ -14,7 +14,7 @@ from .._core.arrays import Array, like, namespace, norm, to_host
 from .._core.groups import read_groups
 from ..sparsity import Sparsity, as_sparsity
 from ._allocation import Block, allocate
-from ._grouping import Family, Padded, assign_sets, in_blocks, in_rows, is_ranked, project_blocks
+from ._grouping import Family, Padded, assign_sets, crossing, in_blocks, in_rows, is_ranked, nest, project_blocks
 from ._range import in_range, narrowed, towards_zero
 from ._slices import maximum_over_atoms
 from ._supports import choose_support
@@ -70,7 +70,7 @@ class GroupWise(ConstraintSet):
         return all(s.closed_under_zeroing for _, s, _ in self._inner)
 
     def product_over(self, atoms: np.ndarray) -> bool:
-        return self._group.size <= atoms.size and all(s.product_over(atoms[m]) for s, m in self._crossing(atoms))
+        return self._group.size <= atoms.size and all(s.product_over(atoms[m]) for s, m in crossing(self, atoms))
 
     def preserves(self, atoms: np.ndarray) -> bool:
         fits = self._group.size <= atoms.size
@@ -183,26 +183,7 @@ class GroupWise(ConstraintSet):
         """
         if sparsity.plain or type(self).sparse_maximum is not GroupWise.sparse_maximum:
             return sparsity.plain and self.has_sparse_maximum(mu)
-        return self._is_product(sparsity, mu) or self._nests(sparsity, mu)
-
-    def _nests(self, sparsity: Sparsity, mu: float) -> bool:
-        counted = sparsity.by_atoms and sparsity.of_single and self.has_sparse_maximum(mu)
-        d = sparsity.n_features or 0
-        if not counted or d < self._group.size or self._alone or not all(is_ranked(f.example) for f in self._families):
-            return False
-        labels, _ = sparsity.labels_of(d)
-        total = np.bincount(labels + 1)
-        parts = [np.bincount(labels[m] + 1, minlength=total.size) for s, m in self._crossing(labels) if not s.separable]
-        return not any(((part > 0) & (part < total))[1:].any() for part in parts)
-
-    def _crossing(self, numbers: np.ndarray) -> list[tuple[ConstraintSet, np.ndarray]]:
-        """The groups, with their sets, whose coordinates do not all have the same number."""
-        group = self.group_of(np.arange(numbers.size))
-        low, high = np.full(len(self.sets) + 1, numbers.size), np.full(len(self.sets) + 1, -1)
-        np.minimum.at(low, group, numbers)
-        np.maximum.at(high, group, numbers)
-        found = ((self.sets[g], self._members[g]) for g in np.flatnonzero(low[:-1] < high[:-1]))
-        return [(s, m) for s, m in found if s is not None]
+        return self._is_product(sparsity, mu) or (self.has_sparse_maximum(mu) and nest(self, sparsity))
 
     def sparse_maximum(self, z: Array, k: int | Sparsity, mu: float, keep: Any = None) -> SparseMaximum | None:
         asked = as_sparsity(k).within(z.shape[0])

@@ -67,7 +67,7 @@ def check_set(
     attack.facts(max(2, n_trials // 10))
     if support_preserving or constraint.closed_under_zeroing:
         attack.support_preservation(n_trials)
-    attack_structures(attack, max(2, n_trials // 20))
+    attack_structures(attack, max(2, n_trials // 6))
 
 
 class _Attack:
@@ -280,11 +280,15 @@ class _Attack:
 
     def sparse_members(self, z: np.ndarray, sparsity: Sparsity | None = None, n: int = 8) -> Iterator[np.ndarray]:
         """Members near z on random supports, of size k or of another sparsity."""
-        for _ in range(n):
-            if sparsity is None:
-                support = np.sort(self.rng.choice(self.d, self.k, replace=False))
-            else:
-                support = sparsity.best_support(self.rng.standard_normal(self.d))
+        none = np.empty(0, dtype=np.intp)
+        supports: Iterator[np.ndarray]
+        if sparsity is None:
+            supports = (np.sort(self.rng.choice(self.d, self.k, replace=False)) for _ in range(n))
+        elif sparsity.n_supports(self.d, none) <= 4 * n:
+            supports = sparsity.supports(self.d, none)
+        else:
+            supports = (sparsity.best_support(self.rng.standard_normal(self.d)) for _ in range(n))
+        for support in supports:
             try:
                 yield self.embed(self.constraint.project(z[support], support), support)
             except EmptySlice:
