@@ -393,3 +393,11 @@ class Ring(S.ConstraintSet):
         if support is not None and v.size == 1:
             return np.zeros(1)
         return np.full_like(v, v.mean()) if v.size else v
+
+
+def test_bounds_that_exclude_zero_hold_where_nothing_bounds_the_others():
+    gamma = S.GroupWise({0: S.Box(np.array([0.1, -1.0]), 1.0)}, [0, 0, None, None])
+    for sparsity in (Groups(1, [0, 0, 1, 1]), PerGroup(2, [0, 0, 1, 1], 1)):
+        assert gamma.sparse_maximum(np.array([0.0, 0.0, 1.0, 0.0]), sparsity.with_k(2), 0.0) == (np.inf, None)
+        value, w = gamma.sparse_maximum(np.array([0.0, 0.0, 1.0, 0.0]), sparsity.with_k(1), 0.0)
+        assert value == 0.0 and gamma.contains(w) and w[0] > 0

@@ -1,6 +1,8 @@
 """Groups, quotas and rows: what they count and keep, what they refuse, and the whole of the solver with them."""
 
 import itertools
+import re
+from pathlib import Path
 
 import array_api_strict
 import cvxpy as cp
@@ -13,6 +15,7 @@ from hypothesis import strategies as st
 import ellzero as ez
 from common import membership
 from ellzero import sets as S
+from ellzero.solver.projections import first_that_fits
 from ellzero.sparsity import Coordinates, Groups, PerGroup, Rows
 
 LABELS = ["a", "a", "b", "b", "b", None]
@@ -297,3 +300,46 @@ class TestAgainstEnumeration:
         assert np.count_nonzero(w) == 3
         w = ez.restricted_projection(v, Groups(1, ["a", "a", "b", "b", "b", "c"]), gamma)
         assert np.flatnonzero(w).tolist() == [2, 3, 4] and gamma.contains(w)
+
+
+class TestThePage:
+    """docs/sparsities.md: its example runs, and its table is true."""
+
+    PAGE = (Path(__file__).resolve().parents[2] / "docs" / "sparsities.md").read_text(encoding="utf-8")
+
+    def test_the_example_runs(self):
+        (block,) = re.findall(r"```python\n(.*?)```", self.PAGE, re.DOTALL)
+        found = {}
+        exec(block, found)
+        assert found["path"].ks.tolist() == [1, 2, 3] and found["res"].projection == "euclidean"
+
+    def test_every_sparsity_has_a_row(self):
+        rows = set(re.findall(r"^\| `(\w+)\(k", self.PAGE, re.MULTILINE))
+        classes = {name for name, c in vars(ez.sparsity).items() if isinstance(c, type)} - {"Sparsity", "Rank"}
+        assert rows - {"Rank"} == classes
+
+    @pytest.mark.parametrize(
+        ("gamma", "quotas", "groups"),
+        [
+            (S.NonNegative(), "euclidean", "euclidean"),
+            (S.Box(0.1, 1.0), "euclidean", "euclidean"),
+            (S.L2Ball(1.0), "euclidean", "euclidean"),
+            (S.L1Ball(1.0), "euclidean", "two-step"),
+            (S.LpBall(3, 1.0), "euclidean", "two-step"),
+            (S.SubSimplex(1.0), "euclidean", "two-step"),
+            (S.Simplex(1.0), "euclidean", "restricted"),
+            (S.Ellipsoid(np.ones(6), 1.0), "two-step", "two-step"),
+            (S.GroupWise(S.L1Ball(1.0), LABELS), "euclidean", "euclidean"),
+            (S.GroupWise(S.L1Ball(1.0), list("abcabc")), "two-step", "two-step"),
+            (S.GroupWise(S.Simplex(1.0), list("abcabc")), "restricted", "restricted"),
+            (S.GroupWise(S.LinfBall(1.0), list("abcabc")), "euclidean", "euclidean"),
+            (S.PackingPolytope([[1, 2, 0, 0, 0, 0.0]], [1.0]), "two-step", "euclidean"),
+            (S.PackingPolytope([[1, 0, 1, 0, 0, 0.0]], [1.0]), "two-step", "two-step"),
+            (S.Portfolio(None, -1.0, 1.0, LABELS, 1.0), "two-step", "euclidean"),
+            (S.Portfolio(1.0, 0.0, 1.0), "restricted", "restricted"),
+        ],
+        ids=str,
+    )
+    def test_projections(self, gamma, quotas, groups):
+        assert first_that_fits(gamma, PerGroup(2, LABELS, 1).within(6)) == quotas
+        assert first_that_fits(gamma, Groups(1, LABELS).within(6)) == groups
