@@ -3,7 +3,7 @@
 import time
 from typing import Any
 
-import click
+from click import FloatRange, IntRange, option
 
 from .inputs import Read, output_options
 from .outputs import write_html, write_weights
@@ -26,13 +26,11 @@ _EXAMPLES = """
   ellzero backtest --prices prices.csv --k 15 --window 120 --every 10 --cost 0.001 --report backtest.html
 """
 _OPTIONS = options(
-    click.option("--window", type=click.IntRange(min=2), default=252, show_default=True, help="Days of every fit."),
-    click.option("--expanding", is_flag=True, help="Fit on all days so far, at least --window."),
-    click.option("--every", type=PERIOD, default="month", show_default=True, help="When to rebalance."),
-    click.option(
-        "--cost", type=click.FloatRange(0, 1), default=0.0, show_default=True, help="Of what is traded; 0.001: 10 bp."
-    ),
-    click.option("--n-jobs", type=click.IntRange(min=1), help="Fits at the same time."),
+    option("--window", type=IntRange(min=2), default=252, help="Days of every fit."),
+    option("--expanding", is_flag=True, help="Fit on all days so far, at least --window."),
+    option("--every", type=PERIOD, default="month", help="When to rebalance."),
+    option("--cost", type=FloatRange(0, 1), default=0.0, help="Of what is traded; 0.001: 10 bp."),
+    option("--n-jobs", type=IntRange(min=1), help="Fits at the same time."),
 )
 
 

@@ -3,7 +3,7 @@
 import time
 from typing import Any
 
-import click
+from click import FloatRange, option
 
 from .inputs import certify_option, output_options
 from .outputs import answer_of, satisfied, settle, show_certificate, show_weights, weights_of, write_html, write_weights
@@ -16,11 +16,10 @@ _EXAMPLES = """
   ellzero track --returns returns.csv --index SPX --k 30 --min-weights -0.05 --budget 0.95:1 --json
   ellzero track --prices prices.csv --k 15 --keep AAPL --min-weights XOM=0.02
 """
-_TRAIN = click.option(
+_TRAIN = option(
     "--train",
-    type=click.FloatRange(0, 1, min_open=True),
+    type=FloatRange(0, 1, min_open=True),
     default=0.8,
-    show_default=True,
     metavar="SHARE",
     help="Fit on this share of the days, the first ones; the others tell how it goes on.",
 )

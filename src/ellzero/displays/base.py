@@ -40,8 +40,7 @@ def tidy(ax: Axes, grid: Literal["x", "y", "both"] = "both") -> None:
 
 def fitted(estimator: Any, attribute: str) -> Any:
     """An attribute that only fitted estimators have."""
-    value = getattr(estimator, attribute, None)
-    if value is None:
+    if (value := getattr(estimator, attribute, None)) is None:
         raise ValueError(
             f"estimator must be fitted and have {attribute}, got {type(estimator).__name__} without it; call fit "
             "first, or use an estimator that makes it"

@@ -171,8 +171,7 @@ class PathDisplay(Display):
         The held-out loss is minus the mean score of the folds, for the ridge that was chosen.
         """
         results, held_out = fitted(estimator, "path_"), None
-        scores = getattr(estimator, "cv_results_", None)
-        if scores is not None:
+        if (scores := getattr(estimator, "cv_results_", None)) is not None:
             rows = scores["ridge"] == estimator.ridge_
             held_out = scores["k"][rows], -scores["mean_test_score"][rows]
         names, chosen = names_seen(estimator, to_host(results[-1].x).size), getattr(estimator, "k_", None)

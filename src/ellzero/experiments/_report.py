@@ -228,16 +228,14 @@ def _front(chapters: Sequence[Chapter]) -> Part:
     words = []
     for who in ("the paper", "a theorem", "ellzero"):
         verdicts = [claim.verdict for _, claim in said if claim.who == who]
-        counts = [f"{verdicts.count(v)} {v}" for v in dict.fromkeys(verdicts)]
-        if counts:
+        if counts := [f"{verdicts.count(v)} {v}" for v in dict.fromkeys(verdicts)]:
             words.append(f"Of {len(verdicts)} statements of {who}: {', '.join(counts)}.")
     words.append(
         'A verdict is computed from the numbers beside it, never written by hand. Ours is `method="auto"`. '
         "“Open” means that these data cannot tell, “not comparable” that they are not those of the statement."
     )
     tables = []
-    rows = [row for chapter in chapters for row in chapter.summary]
-    if rows:
+    if rows := [row for chapter in chapters for row in chapter.summary]:
         columns = {name: [row.get(name) for row in rows] for name in dict.fromkeys(n for row in rows for n in row)}
         title = "On the paper's problems, the paper's method → ours"
         tables.append(Table("paper_against_ours", title, columns))

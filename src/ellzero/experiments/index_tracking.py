@@ -72,8 +72,7 @@ def _files(prices: PathLike | Sequence[PathLike], sectors: PathLike | Sequence[P
     for path in price_list:
         if path.is_dir():
             inside = [p for folder in (path, *sorted(path.iterdir())) for p in sorted(folder.glob("prices.csv*"))]
-            inside = [p for p in inside if (p.parent / "sectors.csv").exists()]
-            if not inside:
+            if not (inside := [p for p in inside if (p.parent / "sectors.csv").exists()]):
                 raise FileNotFoundError(f"prices={path} holds no prices.csv(.gz) with a sectors.csv beside it")
             pairs += [(p, p.parent / "sectors.csv") for p in inside]
         elif sector_list:

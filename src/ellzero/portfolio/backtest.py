@@ -214,8 +214,7 @@ def rebalancing_days(data: Returns, window: int, every: int | str) -> list[int]:
             f"every={every!r} needs dates: give X as a DataFrame with a DatetimeIndex, or a number of days"
         )
     period = data.days.tz_localize(None).to_period(_PERIODS[every])
-    ends = [row for row in range(window - 1, last + 1) if period[row] != period[row + 1]]
-    if not ends:
+    if not (ends := [row for row in range(window - 1, last + 1) if period[row] != period[row + 1]]):
         raise ValueError(f"no {every} ends between day {window} and the last but one; shorten the window")
     return ends
 

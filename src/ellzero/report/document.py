@@ -114,8 +114,7 @@ def _(result: Result, told: Told) -> Page:
     proof = "" if result.certificate is None else result.certificate.words
     page = Page(told.title or "A sparse answer", lead=f"{lead} {proof[:1].upper()}{proof[1:]}." if proof else lead)
     for heading, section in SECTIONS.items():
-        blocks = section(result, told)
-        if blocks:
+        if blocks := section(result, told):
             page.section(heading, *blocks)
     return page
 

@@ -70,8 +70,7 @@ def answer(result: Result, told: Told) -> list[Html]:
 def selected(result: Result, told: Told) -> list[Html]:
     """The nonzeros, the largest first."""
     x = to_host(result.x)
-    support = np.flatnonzero(x)
-    if not support.size:
+    if not (support := np.flatnonzero(x)).size:
         return [paragraph("Nothing: the best vector found is zero.")]
     order = support[np.argsort(-np.abs(x[support]), kind="stable")]
     proved = set() if result.certificate is None else set(to_host(result.certificate.proved_in).tolist())

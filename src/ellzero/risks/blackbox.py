@@ -231,8 +231,7 @@ class Session(base.Session):
         for attempt in range(retries + 1):
             for task, outcome in sorted(self._run(tasks), key=lambda pair: pair[0].number):
                 outcomes[task.number - first] = outcome
-            failed = [t for t in tasks if not math.isfinite(outcomes[t.number - first].value)]
-            if not failed:
+            if not (failed := [t for t in tasks if not math.isfinite(outcomes[t.number - first].value)]):
                 return outcomes
             broken = [t for t in failed if outcomes[t.number - first].kind != "killed"]
             if policy == "raise" and broken:
@@ -261,8 +260,7 @@ class Session(base.Session):
         """Every task's outcome: from the journal where it was asked before, otherwise by calling f."""
         outcomes, todo = [], []
         for task in tasks:
-            known = self._known(task)
-            if known is None:
+            if (known := self._known(task)) is None:
                 todo.append(task)
             else:
                 outcomes.append((task, known))

@@ -79,8 +79,7 @@ class Journal:
 
     def lookup(self, task: Task) -> Outcome | None:
         """What came of a query in an earlier sitting; each time it was asked is told once."""
-        outcomes = self.asked.get(_key(task)) if self.n_unused else None
-        if not outcomes:
+        if not (outcomes := self.asked.get(_key(task)) if self.n_unused else None):
             return None
         self.n_unused -= 1
         return outcomes.popleft()

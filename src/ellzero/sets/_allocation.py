@@ -138,8 +138,7 @@ def _concave_allocation(
     share(found, k)
     final = []
     for block, candidates in zip(blocks, found, strict=True):
-        short = ~candidates.complete & (candidates.count == candidates.z.shape[1])
-        if short.any():
+        if (short := ~candidates.complete & (candidates.count == candidates.z.shape[1])).any():
             final += [candidates[~short], Candidates.best(block[short], z, kept, mu, k, k)]
         else:
             final.append(candidates)

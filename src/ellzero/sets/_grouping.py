@@ -21,8 +21,7 @@ def assign_sets(sets: Any, members: Mapping[Any, np.ndarray]) -> list[Constraint
         sets = dict.fromkeys(members, sets)
     elif not isinstance(sets, Mapping):
         raise TypeError(f"sets must be a constraint set or a mapping from group to constraint set, got {sets!r}")
-    unknown = [name for name in sets if name not in members]
-    if unknown:
+    if unknown := [name for name in sets if name not in members]:
         raise ValueError(f"sets names the group {unknown[0]!r}, which groups does not have: {_some(members)}")
     for name, s in sets.items():
         if not isinstance(s, ConstraintSet):

@@ -321,8 +321,7 @@ class _Faces:
         down = np.where(fixed & (self.u > self.lower), down, 0.0)
         loosen = np.where(self.tight & ~self.shape.equal, -multiplier * self.shape.A.max(axis=1, initial=0.0), 0.0)
         gain = np.concatenate([np.maximum(up, down), loosen])
-        worth = np.flatnonzero(gain > doubt)
-        if not worth.size:
+        if not (worth := np.flatnonzero(gain > doubt)).size:
             return False
         best = int(worth[0] if any_one else gain.argmax())  # the first one, against going in circles
         if best >= fixed.size:

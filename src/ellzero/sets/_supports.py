@@ -62,8 +62,7 @@ class _Programme:
     def solve(self) -> np.ndarray | None:
         """Supports in the order of their scores, until Γ has a member on one."""
         for _ in range(_ROUNDS):
-            found = self._next()
-            if found is None:
+            if (found := self._next()) is None:
                 return None
             w, support = found
             if has_member(self.gamma, support, self.d):

@@ -184,8 +184,7 @@ class Intersection(ConstraintSet):
         found: tuple[np.ndarray, float, _Steps | None] = self._dykstra(v, index, min(_AT_FIRST, self.max_iter))
         if found[1] <= self.tol or self.max_iter <= _AT_FIRST:
             return found
-        w = self._exactly(v, index)
-        if w is not None:
+        if (w := self._exactly(v, index)) is not None:
             return w, 0.0, None
         if not self.closed_under_zeroing:
             self._alternate(np.zeros(index.size), index)  # without one the corrections would grow for ever

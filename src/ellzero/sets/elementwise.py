@@ -157,8 +157,7 @@ class Box(_Elementwise):
         if len(sizes) > 1:
             raise ValueError(f"lower and upper must have the same length, got {self.lower.size} and {self.upper.size}")
         self.n_features = sizes.pop() if sizes else None
-        crossed = np.flatnonzero(np.atleast_1d(self.lower > self.upper))
-        if crossed.size:
+        if (crossed := np.flatnonzero(np.atleast_1d(self.lower > self.upper))).size:
             where = f" at coordinate {crossed[0]}" if self.n_features else ""
             raise ValueError(f"lower <= upper must hold, got {self._pair(crossed[0])}{where}")
         if np.any(np.asarray(self.lower) == np.inf) or np.any(np.asarray(self.upper) == -np.inf):

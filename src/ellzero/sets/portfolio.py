@@ -141,8 +141,7 @@ class Portfolio(ConstraintSet):
             return part.lower.copy()
         A, h = part.rows()
         for _ in range(30):
-            u = minimise_over_polytope(G, b, A, h)
-            if u is None:
+            if (u := minimise_over_polytope(G, b, A, h)) is None:
                 return None
             # a cap on Σ|u_i| is one on every Σ±u_i: the rows that are broken are added
             broken = np.flatnonzero(part.by_group(np.abs(u)) > self.caps * (1 + 1e-9) + 1e-300)
@@ -259,8 +258,7 @@ class Portfolio(ConstraintSet):
         full = (gross >= self.caps * (1 - 1e-9)) & (self.caps < math.inf)
         total, shift = float(w.sum()), 0.0
         if min(total - self.least, self.most - total) <= 1e-9 * max(abs(total), 1e-300):
-            loose = inside & ~full[part.group]
-            if loose.any():
+            if (loose := inside & ~full[part.group]).any():
                 shift = float(c[loose].mean())
             elif inside.any():
                 shift = float(c[inside].min())
@@ -301,7 +299,6 @@ def read_budget(budget: Any) -> tuple[float, float]:
 def _read_caps(caps: Any, names: list[Any]) -> np.ndarray:
     if not isinstance(caps, Mapping):
         return np.full(len(names), check_nonnegative(caps, "caps") if names else math.inf)
-    unknown = [name for name in caps if name not in names]
-    if unknown:
+    if unknown := [name for name in caps if name not in names]:
         raise ValueError(f"caps names the group {unknown[0]!r}, which groups does not have; it has {names[:8]}")
     return np.array([check_nonnegative(caps[name], f"caps[{name!r}]") if name in caps else math.inf for name in names])

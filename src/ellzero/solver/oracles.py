@@ -123,8 +123,7 @@ class _Batches(Gradients):
         return np.sort(rows.ravel() % n)
 
     def __call__(self, point: Point, t: int) -> Array:
-        rows = self.rows(t)
-        if rows is None:
+        if (rows := self.rows(t)) is None:
             self.counts.n_gradients += self.risk.n_terms
             return point.gradient
         self.counts.n_gradients += rows.size
@@ -163,8 +162,7 @@ class _Snapshots(Gradients):
         if self.snapshot is None or t % self.epoch == 0:
             counts.n_gradients += risk.n_terms
             self.snapshot = point
-        rows = self.batches.rows(t)
-        if rows is None:
+        if (rows := self.batches.rows(t)) is None:
             counts.n_gradients += risk.n_terms
             return point.gradient
         counts.n_gradients += 2 * rows.size

@@ -327,8 +327,7 @@ class _Attack:
 
     def other_units(self, z: np.ndarray) -> None:
         scales = self.rng.uniform(0.5, 2.0, self.d)
-        there = self.constraint.rescaled(scales)
-        if there is None:
+        if (there := self.constraint.rescaled(scales)) is None:
             return
         u, w = np.asarray(there.project(z / scales)), np.asarray(self.constraint.project(z.copy()))
         for vector, off in ((scales * u, self.constraint.violation(scales * u)), (w, there.violation(w / scales))):
@@ -340,8 +339,7 @@ class _Attack:
         G, b = A.T @ A, z[support]
         gamma, asked = self.constraint, "quadratic_minimum"
         try:
-            u = gamma.quadratic_minimum(G, b, support)
-            if u is None:
+            if (u := gamma.quadratic_minimum(G, b, support)) is None:
                 asked, u = "minimise_quadratic", gamma.minimise_quadratic(G, b, support, np.zeros(support.size))
             members = [self.constraint.project(v, support) for v in self.points(4, support.size)]
         except EmptySlice:

@@ -51,8 +51,7 @@ class RestrictedConstants:
         if hessian is None:
             return _of_all_coordinates(risk.smoothness, self.s, risk.n_features)
         blocks, is_hessian = hessian
-        exact = blocks.exact(self.s)
-        if exact is not None:
+        if (exact := blocks.exact(self.s)) is not None:
             return Constant(max(0.0, exact[1]), "exact" if is_hessian else "bound")
         return _tighter(Constant(max(0.0, blocks.bound(self.s)), "bound"), risk.smoothness, min)
 
@@ -271,7 +270,6 @@ def variance_bound(risk: Risk, radius: float | None = None) -> Constant | None:
     >>> round(B.value, 6), B.source
     (13.0, 'bound')
     """
-    bounds = risk.gradient_bounds(radius)
-    if bounds is None:
+    if (bounds := risk.gradient_bounds(radius)) is None:
         return None
     return Constant(float((bounds**2).mean()) * (1 + 1e-12 * risk.n_terms**0.5), "bound")
