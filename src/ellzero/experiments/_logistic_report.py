@@ -24,6 +24,7 @@ CONSTRAINED = {
     "n_thresholds": ("FG-HT-2SP", "HSG-HT-2SP", "HZO-HT-2SP"),
 }
 FREE = {"n_values": ("HZO-HT", "ZOHT"), "n_thresholds": ("HZO-HT", "ZOHT")}
+_SHORT = {"IFO": "gradients", "IZO": "values", "HT": "thresholds"}
 LABELS = {"auto": "ours (auto)", "auto (values)": "ours, values alone"}
 
 
@@ -220,33 +221,28 @@ def judge_free(runs: Runs) -> list[Claim]:
 
 def table(name: str, settings: Sequence[Runs]) -> Table:
     """A row for each setting and method; medians over the seeds."""
-    rows: list[dict[str, Any]] = []
-    for runs in settings:
-        bound = runs.by_method["auto"][0].lower_bound
-        for method, traces in runs.by_method.items():
-
-            def median(get: Any, traces: list[Trace] = traces) -> float:
-                return float(np.median([get(trace) for trace in traces]))
-
-            best = median(lambda t: t.best)
-            rows.append(
-                {
-                    "setting": runs.label,
-                    "method": LABELS.get(method, method),
-                    "R": best,
-                    "certified gap (%)": 100 * (best - bound) / best,
-                    "#IFO": int(median(lambda t: t.n_gradients[-1])),
-                    "#IZO": int(median(lambda t: t.n_values[-1])),
-                    "#HT": int(median(lambda t: t.n_thresholds[-1])),
-                    "step": median(lambda t: t.step),
-                    "nonzeros": int(median(lambda t: t.nonzeros)),
-                    "test accuracy": median(lambda t: t.accuracy),
-                    "seconds": median(lambda t: t.seconds),
-                }
-            )
-    columns = {key: [row[key] for row in rows] for key in rows[0]}
+    rows = [_row(runs, method) for runs in settings for method in runs.by_method]
     forms = {"R": ".6f", "certified gap (%)": ".2g", "test accuracy": ".1%", "seconds": ".2f"}
-    return Table(name, "Answers, medians over the seeds; the lower bound of the gap is proved", columns, forms)
+    return Table.of(name, "Answers, medians over the seeds; the lower bound of the gap is proved", rows, formats=forms)
+
+
+def _row(runs: Runs, method: str) -> dict[str, Any]:
+    best, bound = runs.best(method), runs.by_method["auto"][0].lower_bound
+
+    def median(name: str) -> float:
+        return float(np.median([np.ravel(getattr(trace, name))[-1] for trace in runs.by_method[method]]))
+
+    return {
+        "setting": runs.label,
+        "method": LABELS.get(method, method),
+        "R": best,
+        "certified gap (%)": 100 * (best - bound) / best,
+        **{f"#{short}": int(median(f"n_{name}")) for short, name in _SHORT.items()},
+        "step": median("step"),
+        "nonzeros": int(median("nonzeros")),
+        "test accuracy": median("accuracy"),
+        "seconds": median("seconds"),
+    }
 
 
 def summary(settings: Sequence[Runs]) -> Iterator[dict[str, Any]]:

@@ -25,8 +25,6 @@ from ._track_report import Answer, Setting, finish
 
 K = 15
 METHODS = ("auto", "IHT-2SP", "PGD+H", "IHT+P")
-
-
 SETTINGS = {
     "SP500": Setting("S&P 500", 50.0, (0.1, 0.05), None, True, False, "9 of 11", "497 assets, 11 sectors, 402 days"),
     "HSI": Setting("HSI", 1000.0, (0.2, 0.1), None, False, True, "3 of 4", "72 assets, 4 sectors, 394 days"),
