@@ -297,10 +297,8 @@ def _opened(path: PathLike) -> Iterator[IO[str]]:
     try:
         with opener(path, "rt", encoding="utf-8-sig", newline="") as file:
             yield file
-    except _DAMAGE as error:
-        raise _damaged(path, error) from error
-    except OSError as error:
-        if error.errno is not None:  # of the system: no such file, no permission
+    except (*_DAMAGE, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:  # of the system: no such file, no permission
             raise
         raise _damaged(path, error) from error
     except csv.Error as error:

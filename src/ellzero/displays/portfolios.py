@@ -145,18 +145,16 @@ class TrackingDisplay(Display):
         index = np.cumprod(1 + np.asarray(self.index_returns, dtype=float))
         days = np.arange(index.size) if self.dates is None else np.asarray(self.dates)
         grown = {name: np.cumprod(1 + np.asarray(r, dtype=float)) for name, r in self.portfolios.items()}
-        for name, values in grown.items():
-            if values.shape != index.shape:
-                raise ValueError(
-                    f"portfolio {name!r} has shape {values.shape}, the index {index.shape}; give equal days"
-                )
+        for name, path in grown.items():
+            if path.shape != index.shape:
+                raise ValueError(f"portfolio {name!r} has shape {path.shape}, the index {index.shape}; give equal days")
         look = _plot.styles(["index", *grown])
         if of == "growth":
             ax.plot(days, index, label="index", lw=1.8, **look["index"])
         else:
             ax.axhline(0.0, lw=1.2, **look["index"])
-        for name, values in grown.items():
-            ax.plot(days, values if of == "growth" else values - index, label=name, lw=1.5, **look[name])
+        for name, path in grown.items():
+            ax.plot(days, path if of == "growth" else path - index, label=name, lw=1.5, **look[name])
         if self.test_from is not None and 0 <= self.test_from < index.size:
             ax.axvspan(days[self.test_from], days[-1], color="#E69F00", alpha=0.14, lw=0, label="not seen by the fit")
         if self.dates is None:

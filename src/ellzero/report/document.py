@@ -216,10 +216,8 @@ def _rerun(data: Any, seed: Any, command: str) -> list[Html]:
     if data is not None:
         named = data if isinstance(data, Mapping) else {_called(data): data}
         lines = "\n".join(f"{fingerprint(value)}  {name}" for name, value in named.items())
-        blocks += [
-            paragraph("Fingerprints of the data (SHA-256); `sha256sum` prints the same for a file:"),
-            code(lines),
-        ]
+        told = "Fingerprints of the data (SHA-256); `sha256sum` prints the same for a file:"
+        blocks += [paragraph(told), code(lines)]
     return blocks
 
 
@@ -256,7 +254,5 @@ def fingerprint(data: Any) -> str:
         parts = [to_host(data) if hasattr(data, "shape") else np.asarray(data)]
     for part in parts:
         digest.update(f"{part.dtype.str}{part.shape}".encode())
-        digest.update(
-            np.ascontiguousarray(part).tobytes() if part.dtype != object else "\0".join(map(str, part.ravel())).encode()
-        )
+        digest.update("\0".join(map(str, part.ravel())).encode() if part.dtype == object else part.tobytes())
     return digest.hexdigest()

@@ -116,11 +116,8 @@ def _numbers_of(ax: Axes, drawn: Figure) -> dict[str, Any]:
             continue
         points = np.column_stack([np.asarray(line.get_xdata(orig=False)), np.asarray(line.get_ydata(orig=False))])
         points = points[np.isfinite(points).all(axis=1)].astype(float)
-        series.append(
-            _series(
-                name, line.get_color(), place(points), [(_text(ax.xaxis, x), _text(ax.yaxis, y)) for x, y in points]
-            )
-        )
+        labels = [(_text(ax.xaxis, x), _text(ax.yaxis, y)) for x, y in points]
+        series.append(_series(name, line.get_color(), place(points), labels))
     flat = False
     bar_groups: list[Any] = [c for c in ax.containers if hasattr(c, "orientation") and c]  # error bars have none
     for bars in bar_groups:

@@ -328,9 +328,8 @@ class Session(base.Session):
         return worst if math.isfinite(worst) else math.nan
 
     def _note(self, task: Task, outcome: Outcome, action: str) -> None:
-        self.failures.append(
-            Failure(task.number, task.attempt, outcome.kind, outcome.message, action, self.counts.iteration)
-        )
+        told = outcome.kind, outcome.message, action, self.counts.iteration
+        self.failures.append(Failure(task.number, task.attempt, *told))
 
     def _give_up(self, outcome: Outcome, task: Task) -> None:
         raise self.risk.failure(

@@ -33,9 +33,8 @@ class Block:
     needs_entry: np.ndarray  # for each group
 
     def __getitem__(self, rows: Any) -> Block:
-        return Block(
-            self.family, self.index[rows], self.real[rows], [p[rows] for p in self.parameters], self.needs_entry[rows]
-        )
+        parameters = [p[rows] for p in self.parameters]
+        return Block(self.family, self.index[rows], self.real[rows], parameters, self.needs_entry[rows])
 
     def columns(self, chosen: np.ndarray) -> Block:
         """The chosen columns of every row, in that order."""
@@ -83,9 +82,8 @@ class Candidates:
         return cls(block, values, np.where(optional, increments, -np.inf), required, complete)
 
     def __getitem__(self, rows: np.ndarray) -> Candidates:
-        return Candidates(
-            self.block[rows], self.z[rows], self.increments[rows], self.required[rows], self.complete[rows]
-        )
+        parts: Any = (self.block, self.z, self.increments, self.required, self.complete)
+        return Candidates(*(part[rows] for part in parts))
 
     def members(self, mu: float) -> tuple[np.ndarray, np.ndarray]:
         """Coordinates that entered and their values, given how many of each group do."""

@@ -15,6 +15,7 @@ from .base import ConstraintSet, EmptySlice
 from .polyhedron import Polyhedron
 
 _LARGEST = 100  # coordinates; the quadratic programmes are dense
+_Ellipsoid = tuple[np.ndarray, float]  # c and the radius
 
 
 def project_exactly(sets: Sequence[ConstraintSet], v: np.ndarray, index: np.ndarray) -> np.ndarray | None:
@@ -53,9 +54,7 @@ def project_exactly(sets: Sequence[ConstraintSet], v: np.ndarray, index: np.ndar
     return np.where(tiny, 0.0, w)
 
 
-def _parts(
-    sets: Sequence[ConstraintSet], index: np.ndarray
-) -> tuple[Polyhedron, tuple[np.ndarray, float] | None] | None:
+def _parts(sets: Sequence[ConstraintSet], index: np.ndarray) -> tuple[Polyhedron, _Ellipsoid | None] | None:
     """Bounds and caps for these coordinates, and the ellipsoid as (c, radius), if there is one."""
     shapes, round_ones = [Polyhedron.box(-math.inf, math.inf, index.size)], []
     for s in sets:

@@ -26,11 +26,10 @@ def assign_sets(sets: Any, members: Mapping[Any, np.ndarray]) -> list[Constraint
     for name, s in sets.items():
         if not isinstance(s, ConstraintSet):
             raise TypeError(f"the set of group {name!r} must be a constraint set, got {s!r}")
-        if s.n_features is not None and s.n_features != members[name].size:
-            raise ValueError(
-                f"group {name!r} has {members[name].size} coordinates, but its set {s!r} has {s.n_features}"
-            )
-        s.require_features(members[name].size)
+        size = members[name].size
+        if s.n_features not in (None, size):
+            raise ValueError(f"group {name!r} has {size} coordinates, but its set {s!r} has {s.n_features}")
+        s.require_features(size)
     return [sets.get(name) for name in members]
 
 

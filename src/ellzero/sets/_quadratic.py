@@ -209,12 +209,9 @@ def minimise_on_polyhedron(G: np.ndarray, b: np.ndarray, shape: Polyhedron, star
     size = np.sqrt(np.maximum(np.diagonal(G), 0.0))
     units = 1 / np.where(size > 0, size, 1.0)  # in these the diagonal of G is 1, and slopes compare
     rows = shape.A * units
-    heights = rows.max(axis=1, initial=1e-300)
-    scaled = Polyhedron(
-        shape.lower / units, shape.upper / units, rows / heights[:, None], shape.h / heights, shape.equal
-    )
-    search = _Faces(units[:, None] * G * units, units * b, scaled, start / units)
-    found = search.run()
+    size = rows.max(axis=1, initial=1e-300)
+    scaled = Polyhedron(shape.lower / units, shape.upper / units, rows / size[:, None], shape.h / size, shape.equal)
+    found = _Faces(units[:, None] * G * units, units * b, scaled, start / units).run()
     return None if found is None else np.clip(units * found, shape.lower, shape.upper)
 
 

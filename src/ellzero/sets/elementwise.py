@@ -50,8 +50,7 @@ class _Elementwise(RowSet):
         return xp.max(xp.maximum(excess, 0.0 * xp.abs(v)), axis=-1, keepdims=True)
 
     def _increments(self, z: np.ndarray, mu: float, *parameters: Any) -> np.ndarray:
-        gain: np.ndarray = self._gain(z, mu, *parameters)
-        return gain
+        return np.asarray(self._gain(z, mu, *parameters))
 
     def quadratic_minimum(self, G: np.ndarray, b: np.ndarray, support: np.ndarray) -> np.ndarray | None:
         """argmin uᵀGu - 2bᵀu between the bounds; None where that cannot be done accurately."""

@@ -220,11 +220,9 @@ class Portfolio(ConstraintSet):
             return None
         part = self._positions(support)
         capped = np.flatnonzero(np.isfinite(self.caps[:-1]))
-        A = (part.group == capped[:, None]).astype(float)
+        A, equal = (part.group == capped[:, None]).astype(float), np.zeros(capped.size, dtype=bool)
         exact = self.least in (self.most, -math.inf)
-        shape = Polyhedron(
-            part.lower, part.upper, A, self.caps[capped], np.zeros(capped.size, dtype=bool), exact
-        ).used()
+        shape = Polyhedron(part.lower, part.upper, A, self.caps[capped], equal, exact).used()
         return shape.with_row(1.0, self.most, self.least == self.most) if math.isfinite(self.most) else shape
 
     def enclosing(self, n_features: int) -> list[ConstraintSet]:
@@ -233,10 +231,8 @@ class Portfolio(ConstraintSet):
         larger: list[ConstraintSet] = [Box(shape.lower, shape.upper)]
         if self.groups is not None:
             ball = SubSimplex if self.long_only else L1Ball
-            finite = {g: float(cap) for g, cap in enumerate(self.caps[:-1]) if math.isfinite(cap)}
-            larger.append(
-                GroupWise({g: ball(cap) for g, cap in finite.items()}, {g: self.groups._members[g] for g in finite})
-            )
+            capped = {g: ball(float(cap)) for g, cap in enumerate(self.caps[:-1]) if math.isfinite(cap)}
+            larger.append(GroupWise(capped, {g: self.groups._members[g] for g in capped}))
         if self.long_only and math.isfinite(self.most):
             larger.append((Simplex if self.least == self.most else SubSimplex)(self.most))
         return larger
@@ -266,17 +262,12 @@ class Portfolio(ConstraintSet):
         return shift, np.where(full, np.maximum(level, 0.0), 0.0)[part.group]
 
     def __repr__(self) -> str:
-        if self.least == self.most:
-            budget = f"{self.most:g}"
-        else:
-            budget = "None" if self.least == -math.inf and self.most == math.inf else f"({self.least:g}, {self.most:g})"
+        budget = f"{self.most:g}" if self.least == self.most else f"({self.least:g}, {self.most:g})"
+        budget = "None" if self.least == -math.inf and self.most == math.inf else budget
         bounds = ", ".join(f"{name}={_short(value)}" for name, value in self.box._arguments().items())
         capped = np.unique(self.caps[:-1][np.isfinite(self.caps[:-1])])
-        caps = (
-            f", {len(self.names)} groups capped at {' to '.join(f'{c:g}' for c in capped[[0, -1]][: capped.size])}"
-            if capped.size
-            else ""
-        )
+        ends = " to ".join(f"{cap:g}" for cap in capped[[0, -1]][: capped.size]) if capped.size else ""
+        caps = f", {len(self.names)} groups capped at {ends}" if ends else ""
         return f"Portfolio(budget={budget}, {bounds}{caps})"
 
 

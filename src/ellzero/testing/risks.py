@@ -90,9 +90,8 @@ class _Attack:
 
     def slope(self, w: np.ndarray) -> np.ndarray:
         gradient = self.risk.gradient(w.copy())
-        assert tuple(gradient.shape) == (self.p,), (
-            f"gradient has shape {tuple(gradient.shape)}, not ({self.p},), at {_show(w)}"
-        )
+        shape = tuple(gradient.shape)
+        assert shape == (self.p,), f"gradient has shape {shape}, not ({self.p},), at {_show(w)}"
         return np.asarray(to_host(gradient), dtype=np.float64)
 
     def point(self, w: np.ndarray) -> None:
@@ -177,10 +176,8 @@ class _Attack:
     def restriction(self, w: np.ndarray) -> None:
         """restrict(support) is the whole risk on vectors with that support."""
         support = np.sort(self.rng.permutation(self.p)[: max(1, self.p // 2)])
-        part = self.risk.restrict(support)
-        assert part.n_features == support.size, (
-            f"restrict to {support.size} coordinates has n_features = {part.n_features}"
-        )
+        part, size = self.risk.restrict(support), support.size
+        assert part.n_features == size, f"restrict to {size} coordinates has n_features = {part.n_features}"
         embedded = np.zeros(self.p)
         embedded[support] = w[support]
         values = part.value(w[support]), self.value(embedded)

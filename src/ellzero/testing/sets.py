@@ -157,27 +157,20 @@ class _Attack:
     def support_preservation(self, n: int) -> None:
         """z in Γ must imply z_S in Γ for |S| <= k, which is equivalent; and then both projections agree."""
         largest = self.d if self.constraint.closed_under_zeroing else self.k
-        project = self.constraint.project
+        project, why = self.constraint.project, self.constraint.why
         supports = self.supports(n, largest)
         for v, support in zip(self.points(n, self.d), supports, strict=True):
             z = project(v)
             cut = self.embed(z[support], support)
             if not self.close(project(cut), cut, norm(cut)):
-                self.fail(
-                    f"not support-preserving: z is a member, but not after zeroing all but {support.tolist()} "
-                    f"({self.constraint.why})",
-                    z=z,
-                    zeroed=cut,
-                )
+                what = f"z is a member, but not after zeroing all but {support.tolist()}"
+                self.fail(f"not support-preserving: {what} ({why})", z=z, zeroed=cut)
             sparse = self.embed(v[support], support)
             full = project(sparse)
             outside = np.delete(full, support)
             if not self.close(outside, 0 * outside, norm(sparse)):
-                self.fail(
-                    f"not support-preserving: the projection leaves the support of v ({self.constraint.why})",
-                    v=sparse,
-                    projection=full,
-                )
+                what = "the projection leaves the support of v"
+                self.fail(f"not support-preserving: {what} ({why})", v=sparse, projection=full)
             sliced = self.embed(project(v[support], support), support)
             if not self.close(full, sliced, norm(v)):
                 self.fail("project(v, support) differs from the full projection", v=sparse, full=full, sliced=sliced)

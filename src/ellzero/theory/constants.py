@@ -25,6 +25,11 @@ from ._blocks import LARGEST_DECOMPOSED, Blocks, Decomposition
 
 #: a Hessian with more rows is not formed, and the constants are those of all coordinates
 LARGEST_HESSIAN = 6000
+_TITLES = {
+    "smoothness": "L_s  smoothness (RSS)",
+    "strong_convexity": "ν_s  strong convexity (RSC)",
+    "strong_smoothness": "L'_s strong smoothness (RSS')",
+}
 
 
 class RestrictedConstants:
@@ -109,13 +114,6 @@ class RestrictedConstants:
                 text += f"; a search over supports found {getattr(self.estimate, name).value:.6g}"
             lines.append(text)
         return "\n".join(lines)
-
-
-_TITLES = {
-    "smoothness": "L_s  smoothness (RSS)",
-    "strong_convexity": "ν_s  strong convexity (RSC)",
-    "strong_smoothness": "L'_s strong smoothness (RSS')",
-}
 
 
 class Estimate:
