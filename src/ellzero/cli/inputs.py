@@ -108,12 +108,11 @@ class Data:
         """Some of the rows."""
         return Data(self.X[index], self.y[index], self.names, self.path)
 
-    def places(self, names: Sequence[str], option: str) -> list[int]:
+    def places(self, names: Sequence[str], asked: str) -> list[int]:
         """Columns by name."""
         if unknown := [name for name in names if name not in self.names]:
-            raise Refusal(
-                f"{option} {unknown[0]}: {self.path} has no such column; it has {some_of(self.names)}", Exit.DATA
-            )
+            lost = f"{asked} {unknown[0]}: {self.path} has no such column; it has {some_of(self.names)}"
+            raise Refusal(lost, Exit.DATA)
         return [self.names.index(name) for name in names]
 
 

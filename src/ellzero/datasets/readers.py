@@ -192,10 +192,8 @@ def read_libsvm(path: PathLike, n_features: int | None = None) -> tuple[Any, np.
         raise _libsvm_error(path)
     if len(y) == 0:
         raise ValueError(f"{path}: no rows; each line must read 'label index:value index:value ...'")
-    if n_features is not None and n_features < X.shape[1]:
-        raise ValueError(
-            f"n_features must be at least {X.shape[1]}, the number of features in {path}, got n_features={n_features}"
-        )
+    if n_features is not None and n_features < (least := X.shape[1]):
+        raise ValueError(f"n_features must be at least {least}, the number of features in {path}, got {n_features=}")
     return csr_array((X.data, X.indices, X.indptr), shape=(len(y), n_features or X.shape[1])), y
 
 

@@ -120,10 +120,7 @@ def finish(traces: Sequence[Trace], budget: Budget, ratios: Mapping[str, float])
                 )
             },
             tables=[table("logistic", constrained)],
-            claims=[
-                *(claim for runs in constrained for claim in judge_constrained(runs)),
-                judge_accuracy(traces, usual),
-            ],
+            claims=[*(c for runs in constrained for c in judge_constrained(runs)), judge_accuracy(traces, usual)],
         ),
         Part(
             "HZO-HT against ZOHT",

@@ -208,9 +208,7 @@ def judge_all(markets: dict[str, tuple[Market, Setting]], answers: Sequence[Answ
     """What can be said of all markets together."""
     by_key = {(a.market, a.cap, a.method): a for a in answers}
     binding = [(title, cap) for title, (_, setting) in markets.items() for cap in setting.binding]
-    ratio = [
-        by_key[*key, "IHT-2SP"].objective / min(by_key[*key, name].objective for name in BASELINES) for key in binding
-    ]
+    ratio = [by_key[*key, "IHT-2SP"].objective / min(by_key[*key, b].objective for b in BASELINES) for key in binding]
     unused = [by_key[*key, "IHT-2SP"].names for key in binding]
     tests = {title: market.split()[1] for title, (market, _) in markets.items()}
     nearest = [

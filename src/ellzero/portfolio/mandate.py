@@ -252,9 +252,7 @@ def _caps(caps: Any, labels: np.ndarray | None) -> dict[Any, float]:
     known = list(dict.fromkeys(labels.tolist()))
     if not isinstance(caps, Mapping):
         return dict.fromkeys(known, check_nonnegative(caps, "max_sector_weight"))
-    for name in caps:
-        if name not in known:
-            raise ValueError(
-                f"max_sector_weight names the sector {name!r}, which groups does not have: {some(known, 12)}"
-            )
+    if unknown := [name for name in caps if name not in known]:
+        lost = f"max_sector_weight names the sector {unknown[0]!r}, which groups does not have"
+        raise ValueError(f"{lost}: {some(known, 12)}")
     return {name: check_nonnegative(cap, f"max_sector_weight[{name!r}]") for name, cap in caps.items()}

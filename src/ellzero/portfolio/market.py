@@ -48,10 +48,8 @@ def read_returns(X: Any, y: Any = None) -> Returns:
     table, names, days = _read_table(X, "returns")
     _refuse_gaps(table, names, days, "returns", "drop the asset or the day, or fill it in")
     if not np.isfinite(table).all():
-        row, column = np.argwhere(~np.isfinite(table))[0]
-        raise ValueError(
-            f"returns must be finite, got {table[row, column]} for {names[column]} on {told_day(days[row])}"
-        )
+        i, j = np.argwhere(~np.isfinite(table))[0]
+        raise ValueError(f"returns must be finite, got {table[i, j]} for {names[j]} on {told_day(days[i])}")
     if table.size and (table > 0).all() and float(np.median(table)) > 0.5:
         raise ValueError(
             f"returns look like prices (all above 0, median {float(np.median(table)):.4g}); give simple returns such "
@@ -257,11 +255,9 @@ def _changes(table: np.ndarray, names: np.ndarray, days: Any, argument: str, rem
     if len(table) < 2:
         raise ValueError(f"one return needs two days of prices, got {len(table)}; add earlier days")
     if (bad := ~((table > 0) & np.isfinite(table))).any():
-        row, column = np.argwhere(bad)[0]
-        raise ValueError(
-            f"{argument} must be above 0 and finite, got {table[row, column]:g} for {names[column]} on "
-            f"{told_day(days[row])}"
-        )
+        i, j = np.argwhere(bad)[0]
+        found = f"{table[i, j]:g} for {names[j]} on {told_day(days[i])}"
+        raise ValueError(f"{argument} must be above 0 and finite, got {found}")
     return np.asarray(table[1:] / table[:-1] - 1.0)
 
 

@@ -289,10 +289,8 @@ class IndexTracker(BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self, "result_")
         data = read_returns(X, self._index(y))
-        if data.names.size != self.n_features_in_:
-            raise ValueError(
-                f"X must be the returns of the fit, with {self.n_features_in_} assets, got {data.names.size}"
-            )
+        if (n := data.names.size) != self.n_features_in_:
+            raise ValueError(f"X must be the returns of the fit, with {self.n_features_in_} assets, got {n}")
         word, delta = self._error()
         if word == "huber" and (self.delta_ is None or delta not in (None, self.delta_)):
             raise ValueError(f"error={self.error!r} was set after the fit; fit again before certify")

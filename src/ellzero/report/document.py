@@ -214,15 +214,12 @@ def _rerun(data: Any, seed: Any, command: str) -> list[Html]:
     blocks = [code(command)] if command else []
     blocks.append(facts(values))
     if data is not None:
-        named = data if isinstance(data, Mapping) else {_called(data): data}
+        called = os.fspath(data) if isinstance(data, (str, os.PathLike)) else "data"
+        named = data if isinstance(data, Mapping) else {called: data}
         lines = "\n".join(f"{fingerprint(value)}  {name}" for name, value in named.items())
         told = "Fingerprints of the data (SHA-256); `sha256sum` prints the same for a file:"
         blocks += [paragraph(told), code(lines)]
     return blocks
-
-
-def _called(data: Any) -> str:
-    return os.fspath(data) if isinstance(data, (str, os.PathLike)) else "data"
 
 
 def fingerprint(data: Any) -> str:

@@ -38,9 +38,7 @@ class Journal:
         Is told of an error of the disk, which ends no run.
     """
 
-    def __init__(
-        self, path: Path | None, earlier: Path | None, first: int, complain: Callable[[OSError], None]
-    ) -> None:
+    def __init__(self, path: Path | None, earlier: Path | None, first: int, complain: Callable[[OSError], Any]) -> None:
         self.asked: dict[tuple[int, int, str], deque[Outcome]] = {}
         self.n_unused = self.n_unused_of_end = 0
         self.complain = complain

@@ -21,6 +21,9 @@ from ._range import narrowed
 from .base import ConstraintSet, EmptySlice
 from .rows import RowSet
 
+_Mask = np.ndarray | None  # which coordinates are to be kept
+_Alone = tuple[ConstraintSet, np.ndarray]  # a set that computes its own maxima, with its coordinates
+
 
 @dataclass
 class Block:
@@ -56,7 +59,7 @@ class Candidates:
     count: np.ndarray = field(init=False)
 
     @classmethod
-    def best(cls, block: Block, z: np.ndarray, kept: np.ndarray | None, mu: float, cap: int, k: int) -> Candidates:
+    def best(cls, block: Block, z: np.ndarray, kept: _Mask, mu: float, cap: int, k: int) -> Candidates:
         """About `cap` entries of the largest score from every group, those to be kept before all others."""
         values = z[block.index]
         score = np.where(block.real, block.family._score_rows(values, mu, *block.parameters), -np.inf)
@@ -94,12 +97,7 @@ class Candidates:
 
 
 def allocate(
-    blocks: Sequence[Block],
-    others: Sequence[tuple[ConstraintSet, np.ndarray]],
-    z: np.ndarray,
-    mu: float,
-    k: int,
-    kept: np.ndarray | None,
+    blocks: Sequence[Block], others: Sequence[_Alone], z: np.ndarray, mu: float, k: int, kept: _Mask
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """Coordinates and values of the best member; `others` are sets with their coordinates that compute their own
     maxima, and None is the answer if one of these does not know them.
@@ -123,9 +121,7 @@ def allocate(
     return np.concatenate([index for index, _ in parts]), np.concatenate([w for _, w in parts])
 
 
-def _concave_allocation(
-    blocks: Sequence[Block], z: np.ndarray, k: int, mu: float, kept: np.ndarray | None
-) -> list[Candidates]:
+def _concave_allocation(blocks: Sequence[Block], z: np.ndarray, k: int, mu: float, kept: _Mask) -> list[Candidates]:
     """Few entries of each group are looked at first: if the last of them does not enter, none after it does.
 
     Groups whose candidates all enter are looked at again, with as many as there may be.
@@ -176,9 +172,7 @@ def _merged(candidates: Sequence[Candidates], k: int) -> np.ndarray:
     return value
 
 
-def _table(
-    s: ConstraintSet, z: np.ndarray, k: int, mu: float, kept: np.ndarray | None
-) -> tuple[np.ndarray, list[Any]] | None:
+def _table(s: ConstraintSet, z: np.ndarray, k: int, mu: float, kept: _Mask) -> tuple[np.ndarray, list[Any]] | None:
     """v(0), v(1), ... by the set itself, -inf where it has no such member, and the members that attain them."""
     keep = np.flatnonzero(kept) if kept is not None else np.empty(0, dtype=np.intp)
     values, members = np.full(min(k, z.size) + 1, -np.inf), [np.full(z.size, np.inf)] * (min(k, z.size) + 1)

@@ -243,8 +243,10 @@ class _Faces:
             if not math.isfinite(length):
                 return None  # without a minimum
             self.u = self.u + length * step
-            if blocked is not None:
-                self._stop_at(blocked)
+            if blocked is not None and blocked[0] == "cap":
+                self.tight[blocked[1]] = True
+            elif blocked is not None:
+                self.free[blocked[1]], self.u[blocked[1]] = False, self._edge
             elif not self._let_go(multiplier, any_one=count > limit // 2):
                 return self.u if np.isfinite(self.u).all() else None
         return None
@@ -296,13 +298,6 @@ class _Faces:
         if blocked is not None and blocked[0] == "entry":
             self._edge = float((high if step[blocked[1]] > 0 else low)[blocked[1]])
         return most, blocked
-
-    def _stop_at(self, blocked: tuple[str, int]) -> None:
-        kind, place = blocked
-        if kind == "cap":
-            self.tight[place] = True
-        else:
-            self.free[place], self.u[place] = False, self._edge
 
     def _let_go(self, multiplier: np.ndarray, any_one: bool) -> bool:
         """Free the entry, or loosen the cap, that has the most to gain; whether there was one."""

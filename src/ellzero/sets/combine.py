@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterable
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -196,7 +196,7 @@ class Intersection(ConstraintSet):
         if not 0 < v.size <= _LARGEST:
             return None
         size = norm(v)
-        projections = [partial(_scaled_projection, s, index, size) for s in self.sets]
+        projections = [lambda u, s=s: np.asarray(s.project(size * u, index)) / size for s in self.sets]
         p, normals, owner = minimise_by_cuts(np.eye(v.size), v / size, projections)
         if p is None:
             return None
@@ -280,7 +280,3 @@ class Intersection(ConstraintSet):
 def _is_inside(s: ConstraintSet, w: np.ndarray, index: np.ndarray, tol: float = 4.5e-16) -> bool:
     """Whether the projection onto the slice leaves w where it is, up to rounding."""
     return norm(w - s.project(w, index)) <= tol * norm(w)
-
-
-def _scaled_projection(s: ConstraintSet, index: np.ndarray, size: float, u: np.ndarray) -> np.ndarray:
-    return np.asarray(s.project(size * u, index)) / size

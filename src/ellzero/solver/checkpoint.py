@@ -221,16 +221,13 @@ def _restored_point(run: Run, number: int, arrays: dict[str, np.ndarray], facts:
     return point
 
 
-def _digest(atoms: np.ndarray | None) -> str | None:
-    return None if atoms is None else hashlib.sha256(np.asarray(atoms, dtype=np.int64).tobytes()).hexdigest()
-
-
 def _fingerprint(run: Run) -> dict[str, Any]:
     """What must agree for a run to be continued."""
-    problem = run.asked
+    problem, atoms = run.asked, run.asked.sparsity.atoms
+    digest = None if atoms is None else hashlib.sha256(np.asarray(atoms, dtype=np.int64).tobytes()).hexdigest()
     return {
         "n_features": problem.risk.n_features, "n_terms": problem.risk.n_terms, "k": problem.sparsity.k,
-        "sparsity": repr(problem.sparsity), "atoms": _digest(problem.sparsity.atoms),
+        "sparsity": repr(problem.sparsity), "atoms": digest,
         "keep": problem.kept.tolist(), "risk": type(problem.risk).__name__, "constraint": repr(problem.gamma),
         "method": run.method.name,
     }  # fmt: skip

@@ -165,9 +165,8 @@ class _Attack:
         """Not passed by steepest descent."""
         bound, step, value = self.risk.lower_bound, 1.0, self.value(w)
         for _ in range(20):
-            assert value >= bound - self.value_noise, (
-                f"lower_bound = {bound:.8g} is too large: value {value:.8g} at w = {_show(w)}"
-            )
+            words = f"value {value:.8g} at w = {_show(w)}"
+            assert value >= bound - self.value_noise, f"lower_bound = {bound:.8g} is too large: {words}"
             gradient = self.slope(w)
             while not (trial := self.value(w - step * gradient)) <= value and step > 1e-12:
                 step *= 0.5
