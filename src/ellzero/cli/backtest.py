@@ -7,7 +7,7 @@ from click import FloatRange, IntRange, option
 
 from .inputs import Read, output_options
 from .outputs import write_html, write_weights
-from .screen import Screen, command, options
+from .screen import File, Screen, command, options
 from .tracking import TrackingRequest, mandate_options, market_options
 
 
@@ -35,27 +35,16 @@ _OPTIONS = options(
 
 
 @command(_EXAMPLES, market_options, mandate_options, _OPTIONS, output_options)
-def backtest(
-    screen: Screen,
-    /,
-    window: int,
-    expanding: bool,
-    every: int | str,
-    cost: float,
-    n_jobs: int | None,
-    out: str | None,
-    report: str | None,
-    **asked: Any,
-) -> None:
+def backtest(screen: Screen, /, out: File, report: File, **asked: Any) -> None:
     """Walk forward: fit on the past, hold, rebalance, and count what it costs.
 
     No fit sees a day after its rebalancing. Weights drift between rebalancings, and trades cost --cost times the
     turnover.
     """
+    options = {name: asked.pop(name) for name in ("window", "expanding", "every", "cost", "n_jobs")}
     request = TrackingRequest.read(**asked)
     screen.say(request.headline(), "bold")
     start = time.perf_counter()
-    options = {"window": window, "expanding": expanding, "every": every, "cost": cost, "n_jobs": n_jobs}
     walk = _walk(screen, request, **options)
     seconds = time.perf_counter() - start
     summary = dict(walk.summary())

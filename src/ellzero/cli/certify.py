@@ -9,7 +9,7 @@ from click import FloatRange, option
 
 from ..solver.methods import Method
 from ..solver.result import Result
-from .inputs import data_options, k_option, output_options, question_options, seed_option
+from .inputs import Share, data_options, k_option, output_options, question_options, seed_option
 from .outputs import certificate_of, check_weights, read_weights, show_certificate, show_result, write_weights
 from .question import Question, prove, solve, write_page
 from .screen import Exit, Screen, command, options
@@ -34,7 +34,7 @@ _OPTIONS = options(
 def certify(
     screen: Screen,
     /,
-    k: int | float,
+    k: Share,
     weights: str | None,
     time_limit: float,
     target_gap: float | None,

@@ -18,6 +18,8 @@ from ..datasets.readers import read_libsvm, read_rows, read_table, some_of
 from ..estimators.request import WORDS, read_set
 from .screen import Exit, Refusal, options
 
+#: of all coordinates: how many, or a fraction
+Share = int | float
 _LIBSVM = (".svm", ".libsvm", ".svmlight")
 #: sets with numbers; those without are the words of the estimators
 _NUMBERED = {
@@ -46,7 +48,7 @@ class Read(click.ParamType):  # type: ignore[type-arg]
             self.fail(str(error))
 
 
-def _share(text: str) -> int | float:
+def _share(text: str) -> Share:
     """A number of nonzeros, 15, or a fraction of them, 0.1."""
     for kind in (int, float):
         with suppress(ValueError):

@@ -7,7 +7,7 @@ from click import FloatRange, option
 
 from .inputs import certify_option, output_options
 from .outputs import answer_of, satisfied, settle, show_certificate, show_weights, weights_of, write_html, write_weights
-from .screen import Screen, command
+from .screen import File, Screen, command
 from .tracking import TrackingRequest, mandate_options, market_options, tracked
 
 _EXAMPLES = """
@@ -26,9 +26,7 @@ _TRAIN = option(
 
 
 @command(_EXAMPLES, market_options, mandate_options, _TRAIN, certify_option, output_options)
-def track(
-    screen: Screen, /, train: float, certify: float | None, out: str | None, report: str | None, **asked: Any
-) -> None:
+def track(screen: Screen, /, train: float, certify: float | None, out: File, report: File, **asked: Any) -> None:
     """Track an index with at most k names.
 
     Long-only and fully invested unless --min-weights and --budget say otherwise. Every bound, cap and the budget hold

@@ -13,7 +13,7 @@ from ..datasets.market import Market
 from ..datasets.readers import read_prices, read_returns, read_sectors
 from ..displays import TrackingDisplay
 from .inputs import Read, check_names, reading, seed_option
-from .screen import Exit, Refusal, options
+from .screen import Exit, File, Refusal, options
 
 
 def _budget(text: str) -> Any:
@@ -78,13 +78,7 @@ class TrackingRequest:
 
     @classmethod
     def read(
-        cls,
-        prices: str | None,
-        returns: str | None,
-        index: str | None,
-        sectors: str | None,
-        since: str | None,
-        **mandate: Any,
+        cls, prices: File, returns: File, sectors: File, index: str | None, since: str | None, **mandate: Any
     ) -> TrackingRequest:
         """From the options of the command line."""
         path = prices or returns

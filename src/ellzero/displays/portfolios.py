@@ -43,7 +43,7 @@ class WeightsDisplay(Display):
 
     weights: Mapping[str, Any]
     groups: Sequence[Any] | None = None
-    cap: float | Mapping[Any, float] | None = None
+    cap: _plot.Caps = None
     feature_names: Sequence[str] | None = None
 
     def plot(self, ax: Axes | None = None, *, most: int = 30) -> Self:
@@ -68,7 +68,7 @@ class WeightsDisplay(Display):
         result: Result | Mapping[str, Result],
         *,
         groups: Sequence[Any] | None = None,
-        cap: float | Mapping[Any, float] | None = None,
+        cap: _plot.Caps = None,
         feature_names: Sequence[str] | None = None,
         ax: Axes | None = None,
         **options: Any,
@@ -88,7 +88,7 @@ class WeightsDisplay(Display):
         estimator: Any,
         *,
         groups: Sequence[Any] | None = None,
-        cap: float | Mapping[Any, float] | None = None,
+        cap: _plot.Caps = None,
         ax: Axes | None = None,
         **options: Any,
     ) -> Self:

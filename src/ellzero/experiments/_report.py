@@ -11,10 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from .. import report as blocks
+from ..datasets.readers import PathLike
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+#: one file or folder, or several
+Files = PathLike | Sequence[PathLike] | None
 Who = Literal["the paper", "a theorem", "ellzero"]
 
 

@@ -1,6 +1,6 @@
 """Which experiments there are, and running them: with one thread a process, so that numbers do not depend on it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 from .._core.interruption import whole_call
 from .._core.validation import check_count
 from ..datasets.readers import PathLike
-from ._report import Plan, Report, write
+from ._report import Files, Plan, Report, write
 
 Progress = Callable[[int, int, str], Any]
 
@@ -26,8 +26,8 @@ def run(
     *,
     full: bool = False,
     seed: int = 0,
-    prices: PathLike | Sequence[PathLike] | None = None,
-    sectors: PathLike | Sequence[PathLike] | None = None,
+    prices: Files = None,
+    sectors: Files = None,
     n_jobs: int | None = None,
     progress: Progress | None = None,
 ) -> Report:

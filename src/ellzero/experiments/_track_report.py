@@ -159,13 +159,11 @@ def judge(market: Market, setting: Setting, answers: Sequence[Answer]) -> Iterat
     by_cap: dict[float, dict[str, Answer]] = {}
     for a in answers:
         by_cap.setdefault(a.cap, {})[a.method] = a
+    train, test = market.split()
     if setting.cap is not None:
         mine = by_cap[setting.cap]
-        train, test = market.split()
-        if setting.train_best:
-            yield from _tracks_best("training", train, mine, setting)
-        if setting.test_best:
-            yield from _tracks_best("test", test, mine, setting)
+        for part, days, claimed in (("training", train, setting.train_best), ("test", test, setting.test_best)):
+            yield from _tracks_best(part, days, mine, setting) if claimed else ()
         two_step = mine["IHT-2SP"]
         total = len(set(np.asarray(market.sectors).tolist()))
         ours = f"{market.names.size} assets, {total} sectors, {len(train.returns)} days"
@@ -193,7 +191,6 @@ def judge(market: Market, setting: Setting, answers: Sequence[Answer]) -> Iterat
             f"{mine['auto'].objective / best.objective:.2f} times the best of the others ({NAMES[best.method]})",
             mine["auto"].objective <= best.objective * (1 + 1e-9),
         )
-        _, test = market.split()
         errors = {m: error(a.w, test) for m, a in mine.items()}
         other = min((m for m in errors if m != "auto"), key=lambda m: errors[m])
         yield Claim(
@@ -253,7 +250,6 @@ def _tracks_best(part: str, days: Market, mine: dict[str, Answer], setting: Sett
 def summary(markets: dict[str, tuple[Market, Setting]], answers: Sequence[Answer]) -> Iterator[dict[str, Any]]:
     """Rows for the table "paper against ours"."""
     by_key = {(a.market, a.cap, a.method): a for a in answers}
-
     for title, (market, setting) in markets.items():
         _, test = market.split()
         for cap in (*([] if setting.cap is None else [setting.cap]), setting.binding[0]):

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from .._core.lazy import need
 from .._core.validation import is_masked
 
 _MISSING = ("raise", "drop_assets", "drop_days")
@@ -13,11 +14,7 @@ _MISSING = ("raise", "drop_assets", "drop_days")
 
 def need_pandas() -> Any:
     """pandas, or how to get it."""
-    try:
-        import pandas
-    except ImportError as error:
-        raise ImportError("this needs pandas: pip install 'ellzero[portfolio]'") from error
-    return pandas
+    return need("pandas", "this needs pandas: pip install 'ellzero[portfolio]'")
 
 
 @dataclass(frozen=True)

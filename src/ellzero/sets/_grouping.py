@@ -121,18 +121,12 @@ class Padded:
     """
 
     def __init__(
-        self,
-        family: Family,
-        shape: tuple[int, int],
-        where: np.ndarray,
-        row: np.ndarray,
-        column: np.ndarray,
-        index: np.ndarray,
-        group: np.ndarray,
+        self, family: Family, where: np.ndarray, row: np.ndarray, col: np.ndarray, index: np.ndarray, group: np.ndarray
     ) -> None:
-        self.family, self.shape, self.where, self.row, self.column = family, shape, where, row, column
+        self.family, self.where, self.row, self.column = family, where, row, col
+        self.shape = shape = int(row[-1]) + 1, int(col.max()) + 1  # rows are filled one after the other
         self.index, self.real = np.zeros(shape, dtype=np.intp), np.zeros(shape, dtype=bool)
-        self.index[row, column], self.real[row, column] = index[where], True
+        self.index[row, col], self.real[row, col] = index[where], True
         self.owner = np.zeros(shape[0], dtype=np.intp)
         self.owner[row] = group[where]
         self.parameters = [
@@ -174,8 +168,7 @@ def in_blocks(families: list[Family], group: np.ndarray, index: np.ndarray) -> I
             rows = scale == size
             inside = rows[row]
             new_row = (np.cumsum(rows) - 1)[row[inside]]
-            shape = (int(rows.sum()), int(count[rows].max()))
-            yield Padded(family, shape, where[inside], new_row, column[inside], index, group)
+            yield Padded(family, where[inside], new_row, column[inside], index, group)
 
 
 def project_blocks(blocks: list[Padded], values: np.ndarray) -> np.ndarray:
