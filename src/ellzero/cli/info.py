@@ -39,15 +39,9 @@ def info(screen: Screen, /) -> None:
         "extras": extras,
         "methods": methods,
     }
-    screen.facts(
-        {
-            "ellzero": __version__,
-            "python": f"{platform.python_version()} on {platform.platform()}, {os.cpu_count()} cores",
-            **core,
-            "linear algebra": "; ".join(blas),
-            "methods": ", ".join(methods),
-        }
-    )
+    python = f"{platform.python_version()} on {platform.platform()}, {os.cpu_count()} cores"
+    told = {"linear algebra": "; ".join(blas), "methods": ", ".join(methods)}
+    screen.facts({"ellzero": __version__, "python": python, **core, **told})
     rows = [
         [name, "yes" if here else "no", "" if here else f"pip install 'ellzero[{name}]'"]
         for name, here in extras.items()

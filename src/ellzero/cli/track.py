@@ -91,7 +91,5 @@ def _told(summary: dict[str, Any], result: Any) -> dict[str, str]:
     if "sectors" in summary:
         used = f"{summary['sectors used']} of {summary['sectors']}"
         values["sectors"] = f"{used}, the largest {summary['largest sector']:.2%}"
-    return values | {
-        "tracking error": f"{error} (annualised with {summary['periods per year']:g} days)",
-        "active return": active,
-    }
+    error = f"{error} (annualised with {summary['periods per year']:g} days)"
+    return values | {"tracking error": error, "active return": active}

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["convergence", "styles", "weights_by_group"]
 
+#: the group of each coordinate
+Labels = Sequence[Any] | None
 #: of groups: one for all, or one for each
 Caps = float | Mapping[Any, float] | None
 

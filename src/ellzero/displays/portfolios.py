@@ -12,6 +12,7 @@ from .._core.arrays import to_host
 from ..solver.result import Result
 from . import plot as _plot
 from .base import Display, fitted, name_of, names_seen, tidy
+from .plot import Caps, Labels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,8 +43,8 @@ class WeightsDisplay(Display):
     """
 
     weights: Mapping[str, Any]
-    groups: Sequence[Any] | None = None
-    cap: _plot.Caps = None
+    groups: Labels = None
+    cap: Caps = None
     feature_names: Sequence[str] | None = None
 
     def plot(self, ax: Axes | None = None, *, most: int = 30) -> Self:
@@ -67,8 +68,8 @@ class WeightsDisplay(Display):
         cls,
         result: Result | Mapping[str, Result],
         *,
-        groups: Sequence[Any] | None = None,
-        cap: _plot.Caps = None,
+        groups: Labels = None,
+        cap: Caps = None,
         feature_names: Sequence[str] | None = None,
         ax: Axes | None = None,
         **options: Any,
@@ -84,13 +85,7 @@ class WeightsDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls,
-        estimator: Any,
-        *,
-        groups: Sequence[Any] | None = None,
-        cap: _plot.Caps = None,
-        ax: Axes | None = None,
-        **options: Any,
+        cls, estimator: Any, *, groups: Labels = None, cap: Caps = None, ax: Axes | None = None, **options: Any
     ) -> Self:
         """Draw `weights_` of a fitted tracker, or `coef_` of another fitted estimator."""
         weights = getattr(estimator, "weights_", None)

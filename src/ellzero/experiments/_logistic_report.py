@@ -109,35 +109,20 @@ def finish(traces: Sequence[Trace], budget: Budget, ratios: Mapping[str, float])
         f"{budget.seeds} seeds; lines are medians, bands go from the smallest to the largest seed. "
         "The paper does not state ρ, s2 and the lengths of its runs: ρ = ½, s2 = d here."
     ]
-    parts = [
-        Part(
-            "gradients, batches and values",
-            words,
-            {
-                "logistic_2sp": (
-                    draw(constrained, CONSTRAINED),
-                    "R of the iterates; dotted: ours, at the end. A last, shortened iteration is left out.",
-                )
-            },
-            tables=[table("logistic", constrained)],
-            claims=[*(c for runs in constrained for c in judge_constrained(runs)), judge_accuracy(traces, usual)],
-        ),
-        Part(
-            "HZO-HT against ZOHT",
-            [
-                "Both start with the same number of directions; ZOHT keeps it, and takes the step of its own theorem "
-                "(recalled, not checked against its text).",
-                "L and ν are those of the risk that is computed, with 2λ/c; the L that the paper gives has 2λ. The "
-                "steps' ratio depends on it: "
-                + ", ".join(f"{ratio:.2f} with {what}" for what, ratio in ratios.items())
-                + ".",
-            ],
-            {"logistic_zoht": (draw(free, FREE), "R of the iterates without Γ.")},
-            tables=[table("logistic_zoht", free)],
-            claims=[claim for runs in free for claim in judge_free(runs)],
-        ),
+    caption = "R of the iterates; dotted: ours, at the end. A last, shortened iteration is left out."
+    figures = {"logistic_2sp": (draw(constrained, CONSTRAINED), caption)}
+    claims = [*(c for runs in constrained for c in judge_constrained(runs)), judge_accuracy(traces, usual)]
+    first = Part("gradients, batches and values", words, figures, [table("logistic", constrained)], claims)
+    words = [
+        "Both start with the same number of directions; ZOHT keeps it, and takes the step of its own theorem "
+        "(recalled, not checked against its text).",
+        "L and ν are those of the risk that is computed, with 2λ/c; the L that the paper gives has 2λ. The steps' "
+        f"ratio depends on it: {', '.join(f'{ratio:.2f} with {what}' for what, ratio in ratios.items())}.",
     ]
-    return Chapter("logistic", "Logistic regression on dna", parts, summary=list(summary(constrained)))
+    figures = {"logistic_zoht": (draw(free, FREE), "R of the iterates without Γ.")}
+    claims = [claim for runs in free for claim in judge_free(runs)]
+    second = Part("HZO-HT against ZOHT", words, figures, [table("logistic_zoht", free)], claims)
+    return Chapter("logistic", "Logistic regression on dna", [first, second], summary=list(summary(constrained)))
 
 
 def _settings(traces: Sequence[Trace]) -> list[Setting]:

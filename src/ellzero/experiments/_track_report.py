@@ -76,14 +76,8 @@ def finish(markets: dict[str, tuple[Market, Setting]], answers: Sequence[Answer]
             + ", ".join(f"D = {cap:g}" for cap in caps)
             + ". Every answer holds at most 15 names and obeys D."
         )
-        parts.append(
-            Part(
-                title,
-                figures={f"tracking_{_slug(title)}": (draw(market, mine), caption)},
-                tables=[table(market, mine)],
-                claims=list(judge(market, setting, mine)),
-            )
-        )
+        figures = {f"tracking_{_slug(title)}": (draw(market, mine), caption)}
+        parts.append(Part(title, [], figures, [table(market, mine)], list(judge(market, setting, mine))))
     parts.append(Part("all markets", claims=judge_all(markets, answers)))
     return Chapter("index-tracking", "Index tracking", parts, summary=list(summary(markets, answers)))
 

@@ -266,13 +266,9 @@ def projections(found: list[Compared]) -> Part:
         "Euclidean projection after all: sort, then take the largest increments of all groups "
         "(`ez.euclidean_projection`)."
     ]
-    return Part(
-        "two-step against Euclidean projection",
-        words,
-        {"projections": (draw(found), "R with steps of 1/L and one projection or the other; dotted: ours (auto).")},
-        [table],
-        list(judge(found)),
-    )
+    caption = "R with steps of 1/L and one projection or the other; dotted: ours (auto)."
+    figures = {"projections": (draw(found), caption)}
+    return Part("two-step against Euclidean projection", words, figures, [table], list(judge(found)))
 
 
 def judge(found: list[Compared]) -> Iterator[Claim]:

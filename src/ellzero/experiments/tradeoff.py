@@ -87,40 +87,24 @@ def finish(results: dict[Any, Any]) -> Chapter:
         reached, auto, optimum = rows.T
         curves.append(Curves(radius, reached, auto, optimum, start))
     free, *balls = curves
-    parts = [
-        Part(
-            "without Γ",
-            [
-                "The paper plots what IHT reaches for every k, and for every k̄ the value R(w̄) that its theorem "
-                "promises at k = 4κ²k̄ = 16k̄."
-            ],
-            {
-                "tradeoff_free": (
-                    draw_free(free),
-                    "IHT at every k, and the bound for every k̄ with 16k̄ ≤ d (for larger k̄ the theorem asks for k > d). "
-                    "Ours lies on the optimum.",
-                )
-            },
-            claims=judge_free(free),
-        ),
-        Part(
-            "l∞ balls",
-            [
-                "With Γ every k̄ gives a curve over ρ in (0, ½]: a larger k buys a smaller factor 1 + 2ρ. "
-                "Up to k = d = 350 all of the paper's curves lie above R(0), which the zero vector reaches: "
-                "the theorem says nothing there. The sharper form of the theorem is drawn beside it."
-            ],
-            {
-                "tradeoff_balls": (
-                    draw_balls(balls),
-                    "Shaded: the paper's curves, one for each k̄ (darker: larger k̄). w̄ is the optimum inside Γ.",
-                )
-            },
-            tables=[table(curves)],
-            claims=list(judge_balls(balls)),
-        ),
-    ]
-    return Chapter("tradeoff", "Trade-off", parts, summary=list(summary(curves)))
+    words = (
+        "The paper plots what IHT reaches for every k, and for every k̄ the value R(w̄) that its theorem promises at "
+        "k = 4κ²k̄ = 16k̄."
+    )
+    caption = (
+        "IHT at every k, and the bound for every k̄ with 16k̄ ≤ d (for larger k̄ the theorem asks for k > d). "
+        "Ours lies on the optimum."
+    )
+    without = Part("without Γ", [words], {"tradeoff_free": (draw_free(free), caption)}, claims=judge_free(free))
+    words = (
+        "With Γ every k̄ gives a curve over ρ in (0, ½]: a larger k buys a smaller factor 1 + 2ρ. Up to k = d = 350 all "
+        "of the paper's curves lie above R(0), which the zero vector reaches: the theorem says nothing there. The "
+        "sharper form of the theorem is drawn beside it."
+    )
+    caption = "Shaded: the paper's curves, one for each k̄ (darker: larger k̄). w̄ is the optimum inside Γ."
+    figures = {"tradeoff_balls": (draw_balls(balls), caption)}
+    inside = Part("l∞ balls", [words], figures, [table(curves)], list(judge_balls(balls)))
+    return Chapter("tradeoff", "Trade-off", [without, inside], summary=list(summary(curves)))
 
 
 def judge_free(free: Curves) -> list[Claim]:

@@ -137,16 +137,14 @@ def by_asset(values: Any, names: np.ndarray, argument: str, *, default: float, f
     try:
         if np.asarray(values).dtype == bool:
             raise TypeError
-        numbers = _floats(values)
+        given = _floats(values)
     except (TypeError, ValueError, OverflowError):
         raise TypeError(f"{argument} must be a number, or a number for each asset, got {values!r}") from None
-    if numbers.ndim and numbers.shape != names.shape:
-        raise ValueError(
-            f"{argument} must be one number or one for each of the {names.size} assets, got {numbers.size}"
-        )
-    if np.isnan(numbers).any():
+    if given.ndim and given.shape != names.shape:
+        raise ValueError(f"{argument} must be one number or one for each of the {names.size} assets, got {given.size}")
+    if np.isnan(given).any():
         raise ValueError(f"{argument} must not hold NaN; leave an asset out of the mapping for the default {default:g}")
-    return np.broadcast_to(numbers, names.shape).copy()
+    return np.broadcast_to(given, names.shape).copy()
 
 
 def labels_of(groups: Any, names: np.ndarray) -> np.ndarray | None:

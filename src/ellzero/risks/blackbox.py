@@ -332,12 +332,8 @@ class Session(base.Session):
         self.failures.append(Failure(task.number, task.attempt, *told))
 
     def _give_up(self, outcome: Outcome, task: Task) -> None:
-        raise self.risk.failure(
-            f"evaluation {task.number} (iteration {self.counts.iteration}) failed {task.attempt + 1} times: "
-            f"{outcome.message or outcome.kind}. "
-            + (
-                "To go on after failures use on_failure='retry', 'drop' or 'penalise'"
-                if self.risk.on_failure == "raise"
-                else "The value at the current point cannot be done without; raise max_retries if f is unreliable"
-            )
-        ) from outcome.error
+        remedy = "The value at the current point cannot be done without; raise max_retries if f is unreliable"
+        if self.risk.on_failure == "raise":
+            remedy = "To go on after failures use on_failure='retry', 'drop' or 'penalise'"
+        what = f"evaluation {task.number} (iteration {self.counts.iteration}) failed {task.attempt + 1} times"
+        raise self.risk.failure(f"{what}: {outcome.message or outcome.kind}. {remedy}") from outcome.error

@@ -86,9 +86,8 @@ class Portfolio(ConstraintSet):
         return "zeroing positions changes their sum, and breaks the budget"
 
     def _positions(self, index: np.ndarray) -> Positions:
-        lower, upper = (
-            b[index] if isinstance(b, np.ndarray) else np.full(index.size, b) for b in self.box._parameters()
-        )
+        bounds = self.box._parameters()
+        lower, upper = (b[index] if isinstance(b, np.ndarray) else np.full(index.size, b) for b in bounds)
         group = np.full(index.size, -1) if self.groups is None else self.groups.group_of(index)
         return Positions(lower, upper, group, self.caps, self.least, self.most)
 

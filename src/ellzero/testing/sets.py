@@ -125,12 +125,9 @@ class _Attack:
         """At most the violation that the set owns up to."""
         violation = self.constraint.violation(w)
         if not violation <= self.allowed:
-            self.fail(
-                f"violation() of {what} is {violation:.3g}, above the accuracy {self.allowed:.3g}; if the projection "
-                "is iterative, state what it reaches in the class: accuracy = ...",
-                **vectors,
-                w=w,
-            )
+            found = f"violation() of {what} is {violation:.3g}, above the accuracy {self.allowed:.3g}"
+            remedy = "if the projection is iterative, state what it reaches in the class: accuracy = ..."
+            self.fail(f"{found}; {remedy}", **vectors, w=w)
 
     def supports(self, n: int, largest: int) -> Iterator[np.ndarray]:
         for _ in range(n):
