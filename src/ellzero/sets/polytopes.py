@@ -45,10 +45,9 @@ class SubSimplex(_Budget):
     closed_under_zeroing = True
     why = "zeroing non-negative entries never increases their sum"
 
-    @property
-    def radius(self) -> float:
-        """The total, as other sets call their bound."""
-        return self.total
+    def __init__(self, total: float = 1.0) -> None:
+        super().__init__(total)
+        self.radius = self.total  # as balls call it
 
     def _project_rows(self, v: Array, *parameters: Any) -> Array:
         return to_sub_simplex(v, *parameters)
