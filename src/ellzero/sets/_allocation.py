@@ -27,6 +27,10 @@ from ._range import narrowed
 from .base import ConstraintSet, EmptySlice
 from .rows import RowSet
 
+_Mask = np.ndarray | None  # which coordinates are to be kept
+_Quotas = tuple[np.ndarray, np.ndarray]  # the label of each coordinate, and how many of each label may enter
+_Alone = tuple[ConstraintSet, np.ndarray]  # a set that computes its own maxima, with its coordinates
+
 
 @dataclass
 class Block:
@@ -39,9 +43,8 @@ class Block:
     needs_entry: np.ndarray  # for each group
 
     def __getitem__(self, rows: Any) -> Block:
-        return Block(
-            self.family, self.index[rows], self.real[rows], [p[rows] for p in self.parameters], self.needs_entry[rows]
-        )
+        parameters = [p[rows] for p in self.parameters]
+        return Block(self.family, self.index[rows], self.real[rows], parameters, self.needs_entry[rows])
 
     def columns(self, chosen: np.ndarray) -> Block:
         """The chosen columns of every row, in that order."""
@@ -56,9 +59,7 @@ class Block:
         index = self.index[self.real][:, None]
         return Block(self.family, index, np.ones_like(index, dtype=bool), wide, np.zeros(index.size, dtype=bool))
 
-    def within_quotas(
-        self, z: np.ndarray, kept: np.ndarray | None, mu: float, quotas: tuple[np.ndarray, np.ndarray]
-    ) -> Block:
+    def within_quotas(self, z: np.ndarray, kept: _Mask, mu: float, quotas: _Quotas) -> Block:
         """Without the entries that better ones of the same group leave no place in their quota."""
         if self.family.separable:
             return self.in_columns()
@@ -83,7 +84,7 @@ class Candidates:
     count: np.ndarray = field(init=False)
 
     @classmethod
-    def best(cls, block: Block, z: np.ndarray, kept: np.ndarray | None, mu: float, cap: int, k: int) -> Candidates:
+    def best(cls, block: Block, z: np.ndarray, kept: _Mask, mu: float, cap: int, k: int) -> Candidates:
         """About `cap` entries of the largest score from every group, those to be kept before all others."""
         values = z[block.index]
         score = np.where(block.real, block.family._score_rows(values, mu, *block.parameters), -np.inf)
@@ -109,9 +110,8 @@ class Candidates:
         return cls(block, values, np.where(optional, increments, -np.inf), required, complete)
 
     def __getitem__(self, rows: np.ndarray) -> Candidates:
-        return Candidates(
-            self.block[rows], self.z[rows], self.increments[rows], self.required[rows], self.complete[rows]
-        )
+        parts: Any = (self.block, self.z, self.increments, self.required, self.complete)
+        return Candidates(*(part[rows] for part in parts))
 
     def members(self, mu: float) -> tuple[np.ndarray, np.ndarray]:
         """Coordinates that entered and their values, given how many of each group do."""
@@ -123,12 +123,12 @@ class Candidates:
 
 def allocate(
     blocks: Sequence[Block],
-    others: Sequence[tuple[ConstraintSet, np.ndarray]],
+    others: Sequence[_Alone],
     z: np.ndarray,
     mu: float,
     k: int,
-    kept: np.ndarray | None,
-    quotas: tuple[np.ndarray, np.ndarray] | None = None,
+    kept: _Mask,
+    quotas: _Quotas | None = None,
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """Coordinates and values of the best member; `others` are sets with their coordinates that compute their own
     maxima, and None is the answer if one of these does not know them. Quotas are the label of each coordinate, and how
@@ -157,9 +157,7 @@ def allocate(
     return np.concatenate([index for index, _ in parts]), np.concatenate([w for _, w in parts])
 
 
-def _concave_allocation(
-    blocks: Sequence[Block], z: np.ndarray, k: int, mu: float, kept: np.ndarray | None
-) -> list[Candidates]:
+def _concave_allocation(blocks: Sequence[Block], z: np.ndarray, k: int, mu: float, kept: _Mask) -> list[Candidates]:
     """Few entries of each group are looked at first: if the last of them does not enter, none after it does.
 
     Groups whose candidates all enter are looked at again, with as many as there may be.
@@ -170,8 +168,7 @@ def _concave_allocation(
     share(found, k)
     final = []
     for block, candidates in zip(blocks, found, strict=True):
-        short = ~candidates.complete & (candidates.count == candidates.z.shape[1])
-        if short.any():
+        if (short := ~candidates.complete & (candidates.count == candidates.z.shape[1])).any():
             final += [candidates[~short], Candidates.best(block[short], z, kept, mu, k, k)]
         else:
             final.append(candidates)
@@ -180,7 +177,7 @@ def _concave_allocation(
     return final
 
 
-def share(candidates: Sequence[Candidates], k: int, quotas: tuple[np.ndarray, np.ndarray] | None = None) -> None:
+def share(candidates: Sequence[Candidates], k: int, quotas: _Quotas | None = None) -> None:
     """Let the required entries enter, then those of the largest positive increments; ties: the lowest index."""
     required = sum(int(c.required.sum()) for c in candidates)
     if required > k:
@@ -230,9 +227,7 @@ def _merged(candidates: Sequence[Candidates], k: int) -> np.ndarray:
     return value
 
 
-def _table(
-    s: ConstraintSet, z: np.ndarray, k: int, mu: float, kept: np.ndarray | None
-) -> tuple[np.ndarray, list[Any]] | None:
+def _table(s: ConstraintSet, z: np.ndarray, k: int, mu: float, kept: _Mask) -> tuple[np.ndarray, list[Any]] | None:
     """v(0), v(1), ... by the set itself, -inf where it has no such member, and the members that attain them."""
     keep = np.flatnonzero(kept) if kept is not None else np.empty(0, dtype=np.intp)
     values, members = np.full(min(k, z.size) + 1, -np.inf), [np.full(z.size, np.inf)] * (min(k, z.size) + 1)

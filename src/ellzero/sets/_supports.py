@@ -75,8 +75,7 @@ class _Programme:
     def solve(self) -> np.ndarray | None:
         """Supports in the order of their scores, until Γ has a member on one."""
         for _ in range(_ROUNDS):
-            found = self._next()
-            if found is None:
+            if (found := self._next()) is None:
                 return None
             w, support = found
             if has_member(self.gamma, support, self.d):
@@ -96,8 +95,7 @@ class _Programme:
         """With the best of the other coordinates, as many as k leaves room for: a larger slice has the member too."""
         if not self.sparsity.plain:
             return self.sparsity.best_atoms(self.score, support)
-        chosen: np.ndarray = best_entries(-self.cost[2 * self.d :], self.sparsity.k, support)
-        return chosen
+        return np.asarray(best_entries(-self.cost[2 * self.d :], self.sparsity.k, support))
 
     def _quotas(self, zero: np.ndarray) -> Any:
         """No more than k atoms, and no more of each group than its quota."""
