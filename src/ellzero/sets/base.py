@@ -40,7 +40,10 @@ class Support(NamedTuple):
 #: what makes a set the set it is: a class that writes one of these anew is another set than the one it inherits from
 _DEFINING = ("project", "on", "_project_rows", "_parameters", "_parameter_padding", "_bounds", "_positions")
 #: what is no statement about a set; all else that ConstraintSet names is a fact that is told of a set, and believed
-_NO_FACTS = ("n_features", "redefined", "project", "contains", "preserves_support", "require_features", "_arguments")
+_NO_FACTS = (
+    "n_features", "redefined", "project", "contains", "preserves_support", "support_for", "require_features",
+    "require_room", "_arguments",
+)  # fmt: skip
 
 
 def _is_ours(cls: type) -> bool:
