@@ -175,7 +175,7 @@ class _Survival(SparseLinearModel):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.estimator_type = "survival"
-        tags.target_tags.required = tags.target_tags.two_d_labels = True
+        tags.target_tags.required = True
         return tags
 
 

@@ -93,8 +93,7 @@ class Cox(LinearModel):
         shift = (
             np.zeros(n) if offset is None else check_vector(one_per_row(offset, n, "offset"), "offset").astype(float)
         )
-        self.stratum_labels_, stratum = _labels(strata, n)
-        self.partial = PartialLikelihood(when, happened, weight, shift, stratum, ties == "efron")
+        self.partial = PartialLikelihood(when, happened, weight, shift, _numbers(strata, n), ties == "efron")
         self.y = self.design.asarray(self.partial.share)
         # Var(u) <= (max - min)²/4 <= ½Σu² over those at risk: ∇²F ⪯ ½ diag(exposure)
         exposed = float(self.partial.exposure.sum())
@@ -240,15 +239,14 @@ class CoxCurvature(LinearCurvature):
         return np.asarray(block)
 
 
-def _labels(strata: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """The sorted labels, and for each row the number of its label."""
+def _numbers(strata: Any, n: int) -> np.ndarray:
+    """For each row the number of its label among the sorted ones."""
     if strata is None:
-        return np.zeros(1), np.zeros(n, dtype=np.intp)
+        return np.zeros(n, dtype=np.intp)
     labels = one_per_row(strata, n, "strata")
     if labels.dtype.kind == "f" and np.isnan(labels).any():
         raise ValueError("strata must be a label for each row, got nan; give such rows a label of their own")
     try:
-        found, number = np.unique(labels, return_inverse=True)
+        return np.asarray(np.unique(labels, return_inverse=True)[1])
     except TypeError as error:
         raise TypeError(f"strata must hold labels of one kind, which can be sorted: {error}") from error
-    return found, number
