@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from .._core.arrays import Array, like, namespace, norm, to_host
+from .._core.groups import read_groups
 from ..sparsity import Sparsity, as_sparsity
 from ._allocation import Block, allocate
-from ._grouping import Family, Padded, assign_sets, in_blocks, in_rows, is_ranked, project_blocks, read_groups
+from ._grouping import Family, Padded, assign_sets, in_blocks, in_rows, is_ranked, project_blocks
 from ._range import in_range, narrowed, towards_zero
 from ._supports import choose_support
 from .base import ConstraintSet, EmptySlice, GroupsAndCaps, SparseMaximum, Support, on_host

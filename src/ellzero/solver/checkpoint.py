@@ -15,6 +15,7 @@ import numpy as np
 from .._core.arrays import index_like, to_host
 from ..risks.base import Point
 from ..risks.journal import Journal, journal_of
+from ..sparsity import Sparsity
 from .run import Run
 
 #: of the files; one that is changed reads no older files
@@ -223,8 +224,9 @@ def _restored_point(run: Run, number: int, arrays: dict[str, np.ndarray], facts:
     return point
 
 
-def _digest(atoms: np.ndarray | None) -> str | None:
-    return None if atoms is None else hashlib.sha256(np.asarray(atoms, dtype=np.int64).tobytes()).hexdigest()
+def _digest(sparsity: Sparsity) -> str | None:
+    parts = [part for part in (sparsity.atoms, *(sparsity.quotas or ())) if part is not None]
+    return hashlib.sha256(b"".join(part.astype(np.int64).tobytes() for part in parts)).hexdigest() if parts else None
 
 
 def _fingerprint(run: Run) -> dict[str, Any]:
@@ -232,7 +234,7 @@ def _fingerprint(run: Run) -> dict[str, Any]:
     problem = run.asked
     return {
         "n_features": problem.risk.n_features, "n_terms": problem.risk.n_terms, "k": problem.sparsity.k,
-        "sparsity": repr(problem.sparsity), "atoms": _digest(problem.sparsity.atoms),
+        "sparsity": repr(problem.sparsity), "atoms": _digest(problem.sparsity),
         "keep": problem.kept.tolist(), "risk": type(problem.risk).__name__, "constraint": repr(problem.gamma),
         "method": run.method.name,
     }  # fmt: skip
