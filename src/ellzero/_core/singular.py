@@ -23,6 +23,14 @@ def svd(W: Array) -> SVD:
         return by_iterations(W, full_matrices=False, lapack_driver="gesvd")  # type: ignore[no-any-return]
 
 
+def singular_values(W: Array) -> Array:
+    """s alone."""
+    try:
+        return namespace(W).linalg.svdvals(W)
+    except np.linalg.LinAlgError:
+        return svd(W)[1]
+
+
 def leading(W: Array, r: int) -> SVD:
     """The first r columns of U, entries of s and rows of Vᵀ: the best approximation of rank r (Eckart and Young).
 

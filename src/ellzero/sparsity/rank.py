@@ -4,9 +4,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from .._core.arrays import Array, finfo_eps, namespace
-from .._core.singular import leading, svd
-from .._core.validation import check_count, check_k, require_finite
+from .._core.arrays import Array, finfo_eps, namespace, to_host
+from .._core.singular import leading, singular_values
+from .._core.validation import check_count, require_finite
 from .base import Sparsity
 
 
@@ -34,7 +34,7 @@ class Rank(Sparsity):
     of_coordinates = False
 
     def __init__(self, r: int, shape: tuple[int, int]) -> None:
-        self.k, self.shape = check_k(r, name="r"), check_shape(shape)
+        self.k, self.shape = check_count(r, "r", low=0), check_shape(shape)
         self.n_features = self.shape[0] * self.shape[1]
 
     def with_k(self, k: int) -> Self:
@@ -60,8 +60,13 @@ class Rank(Sparsity):
 
     def count(self, w: Array) -> int:
         """The number of singular values that are more than rounding errors of the largest."""
-        s = svd(namespace(w).reshape(require_finite(w), self.shape))[1]
-        return int(namespace(s).count_nonzero(s > 16 * max(self.shape) * finfo_eps(w) * s[0]))
+        s = to_host(singular_values(namespace(w).reshape(require_finite(w), self.shape)))
+        return int(np.count_nonzero(s > 16 * max(self.shape) * finfo_eps(w) * s[0]))
+
+    def require_keep(self, keep: np.ndarray) -> None:
+        """Raise ValueError for any coordinate: a rank is no choice of entries."""
+        if keep.size:
+            raise ValueError("keep names coordinates, and a rank is no matter of coordinates; leave it out")
 
     def most(self, n_features: int) -> int:
         return min(self.shape)
