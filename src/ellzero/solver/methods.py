@@ -130,7 +130,8 @@ class Auto(Method):
 
     def resolve(self, risk: Risk, sparsity: Sparsity, counts: Counts, entropy: Sequence[int]) -> Method:
         if risk.has_gradient and not (risk.convex and sparsity.of_coordinates):
-            return Method(step="adaptive", projection=self.projection, name="auto (adaptive)")
+            step = "adaptive" if sparsity.of_coordinates else sparsity.step
+            return Method(step=step, projection=self.projection, name=f"auto ({step})")
         if risk.has_gradient:
             parts = {"projection": self.projection, "finish": Exchanges(self.n_starts), "standardize": self.standardize}
             return Method(step="pursuit", name="auto", **parts)  # type: ignore[arg-type]

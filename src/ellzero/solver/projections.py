@@ -175,12 +175,14 @@ def proposed_support(constraint: ConstraintSet, sparsity: Sparsity, v: Array, ke
 
 def _nearest_sparse_member(
     v: Array, sparsity: Sparsity, constraint: ConstraintSet, keep: np.ndarray
-) -> tuple[Array, Array]:
+) -> tuple[Array, Array | None]:
     """argmax <v, w> - ½||w||² is argmin ||w - v||."""
     found = constraint.sparse_maximum(require_finite(v), sparsity.k if sparsity.plain else sparsity, 1.0, keep)
     if found is None or found[1] is None:
         raise _unknown(constraint, sparsity)
     w = found[1]
+    if not sparsity.of_coordinates:
+        return w, None
     support = namespace(w).nonzero(w)[0]
     return w, index_like(np.union1d(to_host(support), keep), w) if keep.size else support
 

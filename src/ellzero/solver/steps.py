@@ -16,9 +16,9 @@ from .projections import Projector
 from .refit import Units, refit
 from .result import Counts
 
-STEPS = ("1/L", "adaptive", "pursuit", "search")
+STEPS = ("1/L", "adaptive", "pursuit", "search", "factors")
 #: those that take R(w) for what ∇R says it is
-NEED_GRADIENTS = ("adaptive", "pursuit")
+NEED_GRADIENTS = ("adaptive", "pursuit", "factors")
 
 
 class Step(Protocol):
@@ -233,6 +233,10 @@ def bind_step(
         return AdaptiveStep(counts, threshold)
     if step == "pursuit":
         return PursuitStep(counts, problem, units, deadline)
+    if step == "factors":
+        from .factors import FactorStep
+
+        return FactorStep(counts, threshold, problem=problem)
     risk = problem.risk
     L = risk.smoothness.value
     if not 0 < L < math.inf:

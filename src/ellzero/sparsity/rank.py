@@ -32,6 +32,8 @@ class Rank(Sparsity):
 
     counted = "singular values"
     of_coordinates = False
+    step = "factors"
+    shape: tuple[int, int]
 
     def __init__(self, r: int, shape: tuple[int, int]) -> None:
         self.k, self.shape = check_count(r, "r", low=0), check_shape(shape)
