@@ -14,13 +14,13 @@ _MORE = 8  # columns of the random block beyond those that are asked for
 def svd(W: Array) -> SVD:
     """U, s, Vᵀ with W = U diag(s) Vᵀ: as many as the shorter side has, s decreasing."""
     if not isinstance(W, np.ndarray):
-        return tuple(namespace(W).linalg.svd(W, full_matrices=False))  # type: ignore[return-value]
+        return tuple(namespace(W).linalg.svd(W, full_matrices=False))
     try:
         return np.linalg.svd(W, full_matrices=False)
     except np.linalg.LinAlgError:  # divide and conquer gives up on some matrices, plain iterations on none
         from scipy.linalg import svd as by_iterations
 
-        return by_iterations(W, full_matrices=False, lapack_driver="gesvd")  # type: ignore[no-any-return]
+        return by_iterations(W, full_matrices=False, lapack_driver="gesvd")
 
 
 def singular_values(W: Array) -> Array:

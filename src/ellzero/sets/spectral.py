@@ -41,6 +41,8 @@ class Spectral(ConstraintSet):
     array([2., 0., 0., 0.])
     """
 
+    n_features: int
+
     def __init__(self, inner: ConstraintSet, shape: tuple[int, int]) -> None:
         self.shape = check_shape(shape)
         self._size = min(self.shape)

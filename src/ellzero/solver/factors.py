@@ -1,11 +1,10 @@
 """Steps among matrices of rank at most r, in which the factors of W = U diag(s) Vᵀ are refitted all at once."""
 
 import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import NamedTuple
 
 from .._core.arrays import Array, finfo_eps, namespace, norm
 from .._core.singular import leading, svd
@@ -81,7 +80,13 @@ class Tangent:
         core = xp.concat([xp.concat([M + _diagonal(s), B.T], axis=1), xp.concat([A, 0.0 * M], axis=1)])
         left, s, right = svd(core)
         left, right = xp.concat([U, P], axis=1) @ left[:, :r], right[:r] @ xp.concat([V, Q], axis=1).T
-        return _fitted(left, s[:r], right, values)
+        return _fitted(_orthonormal(left), s[:r], _orthonormal(right.T).T, values)
+
+
+def _orthonormal(U: Array) -> Array:
+    """Columns that are orthonormal up to rounding errors that have added up, without these."""
+    eye = namespace(U).eye(U.shape[1], dtype=U.dtype)
+    return U @ (1.5 * eye - 0.5 * (U.T @ U))
 
 
 def _diagonal(s: Array) -> Array:
@@ -104,7 +109,7 @@ class FactorStep(AdaptiveStep):
     steps take its place. Projected steps of the whole gradient, see `AdaptiveStep`, begin, and where no direction of
     the tangent space helps any more they look for other singular vectors; when they find none, the search has settled.
     The rank grows from that of the start, by the singular values that stand out: what is small is found with what is
-    large known, and not in its place. Products of ∇²R with a direction are differences of gradients, and counted as such.
+    large known, and not in its place. Products of ∇²R with a direction are differences of gradients, counted as such.
     """
 
     problem: Problem = field(kw_only=True)
@@ -206,7 +211,8 @@ class FactorStep(AdaptiveStep):
                 return x if _length(x) else -slope
             x, left = x + (square / bend) * direction, left - (square / bend) * image
             square, before = _inner(left, left), square
-            if math.sqrt(square) <= goal or _length(x) > _length(W):
+            far = _length(x) > _length(W)  # for a quadratic that is that of W alone
+            if math.sqrt(square) <= goal or far or time.perf_counter() > self.deadline():
                 break
             direction = left + (square / before) * direction
         return x
@@ -235,6 +241,8 @@ class FactorStep(AdaptiveStep):
                 best, best_at, t = trial, to, later
                 ahead_at = space.moved(space.project(namespace(push).reshape(push, self.shape)), space.q, self.values)
                 ahead = self._at(ahead_at.matrix)
+            if time.perf_counter() > self.deadline():
+                break
             G = self._gradient(ahead)
         return None if best is point else (best, best_at)
 

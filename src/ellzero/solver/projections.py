@@ -132,6 +132,12 @@ def projector(kind: str, constraint: ConstraintSet, sparsity: Sparsity, n_featur
         raise ValueError(f"projection must be one of {', '.join(PROJECTIONS)}, got {kind!r}")
     sparsity.require_keep(kept)
     constraint.require_features(n_features)
+    if not (sparsity.of_coordinates or kind in ("sparse", "convex") or sparsity.preserved_by(constraint)):
+        raise ValueError(
+            f"the {kind} projection onto the members with {sparsity.words} of {constraint!r} is not known: it needs a "
+            f"support-preserving set, here one of singular values alone (Spectral of shape {sparsity.shape}, L2Ball); "
+            "use one of these, or leave Γ out"
+        )
     if kind == "two-step" and not sparsity.preserved_by(constraint):
         raise ValueError(
             f"the two-step projection needs a support-preserving set, and {constraint!r} is not one: "
@@ -147,10 +153,6 @@ def projector(kind: str, constraint: ConstraintSet, sparsity: Sparsity, n_featur
     if kind == "sparse" or constraint.whole_space:
         return lambda v: sparsity.project(v, kept)
     if not sparsity.of_coordinates:
-        if not sparsity.preserved_by(constraint):
-            raise ValueError(
-                f"no projection onto the members with {sparsity.words} of {constraint!r} is known; leave Γ out"
-            )
         return lambda v: (constraint.project(sparsity.project(v, kept)[0]), None)
 
     def project(v: Array) -> tuple[Array, Array]:

@@ -236,7 +236,7 @@ def bind_step(
     if step == "factors":
         from .factors import FactorStep
 
-        return FactorStep(counts, threshold, problem=problem)
+        return FactorStep(counts, threshold, problem=problem, deadline=deadline)
     risk = problem.risk
     L = risk.smoothness.value
     if not 0 < L < math.inf:

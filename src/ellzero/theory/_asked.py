@@ -11,6 +11,7 @@ from ..risks import Risk
 from ..risks.base import Constant, Point
 from ..sets import ConstraintSet, Everywhere
 from ..solver.problem import for_every_output
+from ..sparsity import Sparsity
 from .constants import curvature_of, largest_norm, variance_bound
 from .forms import Form, prescribe_form
 from .parameters import THEOREMS, Prescription
@@ -22,6 +23,7 @@ class Asked:
 
     risk: Risk
     theorem: str
+    sparsity: Sparsity
     k: int
     k_bar: int
     constraint: ConstraintSet | None
@@ -66,8 +68,8 @@ class Asked:
         return gamma
 
     def levels(self, k: int) -> tuple[int, int]:
-        """At how many coordinates L and ν are needed."""
-        s = min(self.row.level * k, self.d)
+        """At how many coordinates L and ν are needed: all, where something else is counted."""
+        s = min(self.row.level * k, self.d) if self.sparsity.of_coordinates else self.d
         return (max(s, self.s2 or self.d) if self.row.oracle == "directions" else s), s
 
     def constants(self, k: int) -> tuple[Constant, Constant]:

@@ -49,6 +49,10 @@ def premises(asked: Asked, form: Form, p: Prescription | None, k_required: int |
 
 
 def _support(asked: Asked) -> Premise:
+    if not asked.sparsity.of_coordinates:
+        holds = asked.sparsity.preserved_by(asked.gamma)
+        text = f"it is {'' if holds else 'not '}a matter of singular values alone"
+        return Premise("Γ preserves ranks", holds, text, "" if holds else "Spectral sets, or L2Ball")
     holds = asked.gamma.preserves_support
     remedy = "a set closed under zeroing: SubSimplex for Simplex, bounds around 0 for Box; else a certificate"
     return Premise("Γ preserves supports", holds, asked.gamma.why, "" if holds else remedy)
@@ -105,13 +109,14 @@ def _enough(asked: Asked, form: Form, p: Prescription | None, k_required: int | 
     if k >= sparsity_needed(form, p.k_ratio, k_bar):
         return Premise(name, True, f"{text}; k = {k} covers k̄ <= {p.k_bar_max}")
     text += f"; k = {k} falls short by a factor {p.k_ratio * k_bar / k:.3g}" + _at_best(asked, form)
-    if k >= asked.d:
-        remedy = "k = d leaves no sparsity constraint: projected gradient on the convex problem needs no such k"
+    most = asked.sparsity.most(asked.d)
+    if k >= most:
+        remedy = f"k = {'d' if asked.sparsity.plain else most} leaves no sparsity constraint: projected gradient on the convex problem needs no such k"
         return Premise(name, False, text, remedy)
     if k_required is None:
         remedies = ["no k is known to suffice (ν is not known to be positive at a larger one)"]
     else:
-        remedies = [f"k >= {k_required}" + (f" (out of reach, d = {asked.d})" if k_required > asked.d else "")]
+        remedies = [f"k >= {k_required}" + (f" (out of reach, {_all(asked)})" if k_required > most else "")]
     if p.k_bar_max:
         remedies.append(f"k_bar <= {p.k_bar_max}")
     kappa = p.kappa * math.sqrt(k / (p.k_ratio * k_bar))  # the ratio grows with κ², unless 1/ρ² rules it
@@ -120,6 +125,11 @@ def _enough(asked: Asked, form: Form, p: Prescription | None, k_required: int | 
         more = f", which {ridge:.3g} more ridge would give" if asked.risk.takes_ridge else ""
         remedies.append(f"κ <= {kappa:.4g}{more}")
     return Premise(name, False, text, "; or ".join(remedies))
+
+
+def _all(asked: Asked) -> str:
+    most = asked.sparsity.most(asked.d)
+    return f"d = {most}" if asked.sparsity.plain else f"there are {most} {asked.sparsity.counted}"
 
 
 def _at_best(asked: Asked, form: Form) -> str:
@@ -171,14 +181,14 @@ def _variance_at_start(asked: Asked) -> float:
 
 def _reference(asked: Asked) -> Premise:
     assert asked.w_bar is not None
-    nonzeros = int(np.count_nonzero(to_host(asked.w_bar.w)))
-    inside = asked.gamma.contains(asked.w_bar.w)
-    text = f"{nonzeros} nonzeros, " + ("in Γ" if inside else f"outside Γ by {asked.gamma.violation(asked.w_bar.w):.2g}")
-    holds = inside and nonzeros <= asked.k_bar
-    return Premise("reference is a w̄", holds, text, "" if holds else f"one in Γ with at most {asked.k_bar} nonzeros")
+    used, inside = asked.sparsity.count(asked.w_bar.w), asked.gamma.contains(asked.w_bar.w)
+    text = f"{used} {asked.sparsity.counted}, " + ("in Γ" if inside else f"outside Γ by {asked.gamma.violation(asked.w_bar.w):.2g}")
+    holds = inside and used <= asked.k_bar
+    remedy = "" if holds else f"one in Γ with at most {asked.k_bar} {asked.sparsity.counted}"
+    return Premise("reference is a w̄", holds, text, remedy)
 
 
 def _start(asked: Asked) -> Premise:
-    nonzeros = int(np.count_nonzero(to_host(asked.start.w)))
-    holds = nonzeros <= asked.k
-    return Premise("w_0 k-sparse", holds, f"{nonzeros} nonzeros", "" if holds else f"at most {asked.k} nonzeros")
+    used, counted = asked.sparsity.count(asked.start.w), asked.sparsity.counted
+    holds = used <= asked.k
+    return Premise("w_0 k-sparse", holds, f"{used} {counted}", "" if holds else f"at most {asked.k} {counted}")

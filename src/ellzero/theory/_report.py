@@ -20,8 +20,9 @@ _FORMS = {"paper": "the paper's", "sharp": "sharper", "widest": "widest"}
 def promise(asked: Asked, p: Prescription, n_iter: int | None, left: float) -> str:
     """The bound as a sentence."""
     steps = "T" if n_iter is None else f"{n_iter}"
-    nonzeros = "one nonzero" if asked.k_bar == 1 else f"{asked.k_bar} nonzeros"
-    who = f"every w̄ {'in Γ ' if asked.constrained else ''}with at most {nonzeros}"
+    nonzeros = "at most one nonzero" if asked.k_bar == 1 else f"at most {asked.k_bar} nonzeros"
+    nonzeros = nonzeros if asked.sparsity.of_coordinates else asked.sparsity.with_k(asked.k_bar).words
+    who = f"every w̄ {'in Γ ' if asked.constrained else ''}with {nonzeros}"
     if p.theorem == "IHT":
         return f"After {steps} iterations R(w_t) <= R(w̄) + {left:.4g}, for {who}."
     limit = "R(w̄)"

@@ -10,6 +10,7 @@ from .._core.validation import check_count, check_number, check_positive
 from ..risks import Risk
 from ..risks.base import Constant
 from ..sets import ConstraintSet
+from ..sparsity import Coordinates, Sparsity
 from . import _report
 from ._asked import Asked
 from ._premises import Premise, premises
@@ -113,7 +114,7 @@ class Guarantee:
 
 def guarantee(
     risk: Risk,
-    k: int,
+    k: int | Sparsity,
     k_bar: int,
     constraint: ConstraintSet | None = None,
     method: Any = "IHT-2SP",
@@ -140,7 +141,8 @@ def guarantee(
     ----------
     risk : Risk
     k, k_bar : int
-        Nonzeros of the iterates, and of the w̄ they are compared with.
+        Nonzeros of the iterates, and of the w̄ they are compared with. With ``k=ez.sparsity.Rank(r, shape)`` ranks take
+        their place, and L and ν are those of R as a whole.
     constraint : ConstraintSet, optional
         Γ; None means the whole space.
     method : str
@@ -187,18 +189,32 @@ def guarantee(
     theorem = _ALIASES.get(theorem, theorem)
     if theorem not in THEOREMS:
         raise ValueError(f"method must be one that a theorem covers ({', '.join(THEOREMS)}), got {method!r}")
-    k, k_bar = check_count(k, "k"), check_count(k_bar, "k_bar")
+    sparsity = _covered(k, risk, theorem) if isinstance(k, Sparsity) else Coordinates(check_count(k, "k"))
+    k, k_bar = sparsity.k, check_count(k_bar, "k_bar")
     if k_bar > min(k, risk.n_features):
         raise ValueError(f"k_bar must be at most k={k}, got k_bar={k_bar}; raise k or compare with a sparser w̄")
     if theorem.endswith("-2SP"):
         rho = check_number(rho, "rho", low=0, high=1, open_low=True, open_high=True)
     asked = Asked(
-        risk=risk, theorem=theorem, k=k, k_bar=k_bar, constraint=constraint, rho=rho, alpha=alpha, s2=s2,
+        risk=risk, theorem=theorem, sparsity=sparsity, k=k, k_bar=k_bar, constraint=constraint, rho=rho, alpha=alpha, s2=s2,
         given_epsilon=epsilon, given_B=B, given_mu=mu, given_radius=radius, given_lower_bound=lower_bound,
         given_L=_constant(L, "L"), given_nu=_constant(nu, "nu"), reference=reference, x0=x0,
     )  # fmt: skip
     first, *rest = (_state(asked, form) for form in forms_of(theorem, rho))
     return replace(first, others=tuple(rest))
+
+
+def _covered(sparsity: Sparsity, risk: Risk, theorem: str) -> Sparsity:
+    """The sparsity, if the theorem is known to hold for it."""
+    if sparsity.of_coordinates and not sparsity.plain:
+        raise ValueError(f"no theorem is worked out for {sparsity!r} yet; ask with an int k, for k nonzeros")
+    if not sparsity.of_coordinates and THEOREMS[theorem].oracle == "directions":
+        raise ValueError(
+            f"{theorem} estimates gradients on few coordinates, and {sparsity.words} is no matter of coordinates, so its "
+            "theorem does not carry over; ask for 'IHT' or 'HSG-HT', with '-2SP' if there is a Γ"
+        )
+    check_count(sparsity.k, "k")
+    return sparsity.within(risk.n_features, risk.n_outputs)
 
 
 def _constant(value: float | Constant | None, name: str) -> Constant | None:
