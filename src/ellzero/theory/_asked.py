@@ -11,7 +11,7 @@ from ..risks import Risk
 from ..risks.base import Constant, Point
 from ..sets import ConstraintSet, Everywhere
 from ..solver.problem import for_every_output
-from ..sparsity import Sparsity
+from ..sparsity import Coordinates, Sparsity
 from .constants import curvature_of, largest_norm, variance_bound
 from .forms import Form, prescribe_form
 from .parameters import THEOREMS, Prescription
@@ -23,7 +23,6 @@ class Asked:
 
     risk: Risk
     theorem: str
-    sparsity: Sparsity
     k: int
     k_bar: int
     constraint: ConstraintSet | None
@@ -39,6 +38,7 @@ class Asked:
     given_nu: Constant | None
     reference: Any
     x0: Any
+    sparsity: Sparsity = Coordinates(1)  # what k and k̄ count
 
     def __post_init__(self) -> None:
         self.curvature = curvature_of(self.risk)
