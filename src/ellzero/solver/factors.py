@@ -223,7 +223,7 @@ class FactorStep(AdaptiveStep):
         for _ in range(_PRODUCTS // 4):
             space = Tangent(ahead_at)
             slope = space.project(G)
-            L *= 0.7
+            L *= 0.9
             while True:
                 to = space.moved(-slope / L, at.s.shape[0], self.values)
                 trial = self._at(to.matrix)
