@@ -198,13 +198,14 @@ def page(lines, asked):
     return f"""# Matrices of low rank, beside the nuclear norm
 
 Written by `python -m benchmarks low-rank --seed {asked.seed} --limit {asked.limit:g}`: {packages}, Python
-{platform.python_version()}, {os.cpu_count()} cores, load average {os.getloadavg()[0]:.1f} at the end. Seconds are CPU seconds of this
-process (`OMP_NUM_THREADS={os.environ.get("OMP_NUM_THREADS", "not set")}`), so that others on the machine do not count.
+{platform.python_version()}, {os.cpu_count()} cores, load average {os.getloadavg()[0]:.1f} at the end. Seconds are CPU
+seconds of this process (`OMP_NUM_THREADS={os.environ.get("OMP_NUM_THREADS", "not set")}`), so that others on the
+machine do not count.
 
 200 x 150 matrices of rank 5 from 6900 measurements, four for each degree of freedom: single entries ("completion"), the
 same with every tenth spoilt ("outliers"; Huber's loss, spectral norm at most that of the truth), Gaussian combinations
-("sensing", single precision). The error is ||W - truth|| / ||truth||. The nuclear norm gets the best λ of a path, judged by
-the truth, and the time up to there; SCS gets that λ for nothing, and at most {asked.limit:g} s by the clock.
+("sensing", single precision). The error is ||W - truth|| / ||truth||. The nuclear norm gets the best λ of a path,
+judged by the truth, and the time up to there; SCS gets that λ for nothing, and at most {asked.limit:g} s by the clock.
 
 | problem | method | error | CPU seconds | times ours | cost |
 |---|---|---:|---:|---:|---|

@@ -39,7 +39,7 @@ def leading(W: Array, r: int) -> SVD:
     few = 4 * (r + _MORE) <= min(W.shape) and min(W.shape) >= _LARGE
     found = _by_block(W, r) if few and r and isinstance(W, np.ndarray) else None
     U, s, Vt = svd(W) if found is None else found
-    return U[:, :r], s[:r], Vt[:r]
+    return U[:, :r], s[:r], Vt[:r, :]
 
 
 def _by_block(W: np.ndarray, r: int) -> SVD | None:

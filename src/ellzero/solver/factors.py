@@ -6,7 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from .._core.arrays import Array, finfo_eps, namespace, norm
+import numpy as np
+
+from .._core.arrays import Array, finfo_eps, namespace, norm, to_host
 from .._core.singular import leading, svd
 from .._core.stopping import Status, Stop
 from ..risks.base import Point
@@ -46,7 +48,7 @@ class Tangent:
 
     def parts(self, x: Array) -> tuple[Array, Array, Array]:
         """M, A and B."""
-        return x[: self.q], x[self.q : self.q + self.m], x[self.q + self.m :]
+        return x[: self.q, :], x[self.q : self.q + self.m, :], x[self.q + self.m :, :]
 
     def project(self, G: Array) -> Array:
         """The nearest direction to a matrix."""
@@ -79,7 +81,7 @@ class Tangent:
         Q, B = xp.linalg.qr(B - V @ (V.T @ B))
         core = xp.concat([xp.concat([M + _diagonal(s), B.T], axis=1), xp.concat([A, 0.0 * M], axis=1)])
         left, s, right = svd(core)
-        left, right = xp.concat([U, P], axis=1) @ left[:, :r], right[:r] @ xp.concat([V, Q], axis=1).T
+        left, right = xp.concat([U, P], axis=1) @ left[:, :r], right[:r, :] @ xp.concat([V, Q], axis=1).T
         return _fitted(_orthonormal(left), s[:r], _orthonormal(right.T).T, values)
 
 
@@ -97,8 +99,13 @@ def _diagonal(s: Array) -> Array:
 def _fitted(U: Array, s: Array, Vt: Array, values: ConstraintSet) -> Factors:
     """With the singular values projected onto their set, and without those that are zero."""
     s = s if values.whole_space else values.project(s)
-    q = int(namespace(s).sum(namespace(s).astype(s > finfo_eps(s) * s[:1], s.dtype))) if s.shape[0] else 0
-    return Factors(U[:, :q], s[:q], Vt[:q].T)
+    return _cut(Factors(U, s, Vt.T), finfo_eps(s))
+
+
+def _cut(at: Factors, tol: float) -> Factors:
+    """Without singular values that are at most so much of the largest."""
+    q = int(np.count_nonzero(to_host(at.s > tol * at.s[:1]))) if at.s.shape[0] else 0
+    return Factors(at.U[:, :q], at.s[:q], at.V[:, :q])
 
 
 @dataclass
@@ -130,33 +137,39 @@ class FactorStep(AdaptiveStep):
     def advance(self, point: Point, gradient: Array, project: Projector) -> Point:
         at = self._factors(point)
         q = at.s.shape[0]
+        if math.isnan(self.size) and (found := self._anywhere(point, gradient, project, q)) is not None:
+            return found
         trial = self._tangential(point, gradient, at) if q else None
         if trial is not None and norm(trial.w - point.w) > (_CLOSE if q == self.r else _LOOSE) * norm(point.w):
             return trial
-        base = point if trial is None else trial
         if trial is not None:
-            self.counts.n_gradients += base.risk.n_terms
-        found = super().advance(base, gradient if trial is None else base.gradient, project)
-        for better in (self._with_few(found, q), found):
-            if better is not None and self._lower(better, base):
-                return better
-        if trial is None:
+            self.counts.n_gradients += point.risk.n_terms
+            return self._anywhere(trial, trial.gradient, project, q) or trial
+        found = self._anywhere(point, gradient, project, q)
+        if found is None:
             raise Stop(Status.SETTLED)
-        return trial
+        return found
+
+    def _anywhere(self, point: Point, gradient: Array, project: Projector, q: int) -> Point | None:
+        """The point after a projected step of the whole gradient, if that is lower."""
+        found = super().advance(point, gradient, project)
+        for better in (self._with_few(found, q), found):
+            if better is not None and self._lower(better, point):
+                return better
+        return None
 
     def _with_few(self, found: Point, q: int) -> Point | None:
         """A point of larger rank than q, without the new singular values that are much smaller than the largest new."""
         at = self._factors(found)
-        few = int((at.s >= _MUCH * at.s[q]).sum()) if q < at.s.shape[0] else 0
-        return self._at(Factors(*(part[..., :few] for part in at)).matrix) if 0 < few < at.s.shape[0] else None
+        few = _cut(at, _MUCH * float(at.s[q] / at.s[0])) if q < at.s.shape[0] else at
+        return self._at(few.matrix) if few.s.shape[0] < at.s.shape[0] else None
 
     def _factors(self, point: Point) -> Factors:
         if self._made is not None and self._made[0] is point:
             return self._made[1]
         W = namespace(point.w).reshape(point.w, self.shape)
         U, s, Vt = leading(W, self.r)
-        q = int((s > 16 * max(self.shape) * finfo_eps(s) * s[:1]).sum()) if s.shape[0] else 0
-        return Factors(U[:, :q], s[:q], Vt[:q].T)
+        return _cut(Factors(U, s, Vt.T), 16 * max(self.shape) * finfo_eps(s))
 
     def _lower(self, found: Point, base: Point) -> bool:
         value = self.counts.base_value(base)
@@ -182,6 +195,8 @@ class FactorStep(AdaptiveStep):
         space, value = Tangent(at), self.counts.base_value(point)
         slope = space.project(G)
         x = self._newton_direction(point, G, space, slope)
+        if not 0 < _length(x) < math.inf:
+            return None
         down, size = _inner(slope, x), 1.0
         for _ in range(12):
             to = space.moved(size * x, space.q, self.values)
@@ -199,10 +214,10 @@ class FactorStep(AdaptiveStep):
         reach = 1.0 if quadratic else math.sqrt(finfo_eps(W))  # of differences
         steep = _length(slope)
         self.first_slope = steep if math.isnan(self.first_slope) else max(steep, self.first_slope)
-        goal = min(0.1, math.sqrt(steep / self.first_slope)) * steep
+        goal = min(0.1, math.sqrt(steep / (self.first_slope or 1.0))) * steep
         x, left = 0.0 * slope, -slope
         direction, square = left, steep * steep
-        for _ in range(_PRODUCTS):
+        for _ in range(_PRODUCTS if steep > 0 else 0):
             D = space.matrix(direction)
             h = reach * _length(W) / _length(D)
             image = space.project((self._gradient(self._at(W + h * D)) - G) / h) + space.bent(G, direction)

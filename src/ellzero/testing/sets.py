@@ -234,7 +234,7 @@ class _Attack:
             }, v=v, member=p)  # fmt: skip
 
     def turned(self, w: np.ndarray) -> float:
-        """The violation of a member with other singular vectors, as a matrix of each shape, or of its singular values."""
+        """The violation of a matrix of any shape, a member, with other singular vectors, or of its singular values."""
         worst = 0.0
         for m in range(1, self.d + 1):
             values = None if self.d % m else self.constraint.of_singular_values((m, self.d // m))

@@ -1,7 +1,7 @@
 """What `guarantee` was asked, and what all forms of the answer share."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -38,7 +38,7 @@ class Asked:
     given_nu: Constant | None
     reference: Any
     x0: Any
-    sparsity: Sparsity = Coordinates(1)  # what k and k̄ count
+    sparsity: Sparsity = field(default_factory=lambda: Coordinates(1))  # what k and k̄ count
 
     def __post_init__(self) -> None:
         self.curvature = curvature_of(self.risk)

@@ -111,7 +111,10 @@ def _enough(asked: Asked, form: Form, p: Prescription | None, k_required: int | 
     text += f"; k = {k} falls short by a factor {p.k_ratio * k_bar / k:.3g}" + _at_best(asked, form)
     most = asked.sparsity.most(asked.d)
     if k >= most:
-        remedy = f"k = {'d' if asked.sparsity.plain else most} leaves no sparsity constraint: projected gradient on the convex problem needs no such k"
+        all_of_them = "d" if asked.sparsity.plain else most
+        remedy = (
+            f"k = {all_of_them} leaves no sparsity constraint: projected gradient on the convex problem needs no such k"
+        )
         return Premise(name, False, text, remedy)
     if k_required is None:
         remedies = ["no k is known to suffice (ν is not known to be positive at a larger one)"]
@@ -182,7 +185,9 @@ def _variance_at_start(asked: Asked) -> float:
 def _reference(asked: Asked) -> Premise:
     assert asked.w_bar is not None
     used, inside = asked.sparsity.count(asked.w_bar.w), asked.gamma.contains(asked.w_bar.w)
-    text = f"{used} {asked.sparsity.counted}, " + ("in Γ" if inside else f"outside Γ by {asked.gamma.violation(asked.w_bar.w):.2g}")
+    text = f"{used} {asked.sparsity.counted}, " + (
+        "in Γ" if inside else f"outside Γ by {asked.gamma.violation(asked.w_bar.w):.2g}"
+    )
     holds = inside and used <= asked.k_bar
     remedy = "" if holds else f"one in Γ with at most {asked.k_bar} {asked.sparsity.counted}"
     return Premise("reference is a w̄", holds, text, remedy)

@@ -196,9 +196,9 @@ def guarantee(
     if theorem.endswith("-2SP"):
         rho = check_number(rho, "rho", low=0, high=1, open_low=True, open_high=True)
     asked = Asked(
-        risk=risk, theorem=theorem, sparsity=sparsity, k=k, k_bar=k_bar, constraint=constraint, rho=rho, alpha=alpha, s2=s2,
+        risk=risk, theorem=theorem, k=k, k_bar=k_bar, constraint=constraint, rho=rho, alpha=alpha, s2=s2,
         given_epsilon=epsilon, given_B=B, given_mu=mu, given_radius=radius, given_lower_bound=lower_bound,
-        given_L=_constant(L, "L"), given_nu=_constant(nu, "nu"), reference=reference, x0=x0,
+        given_L=_constant(L, "L"), given_nu=_constant(nu, "nu"), reference=reference, x0=x0, sparsity=sparsity,
     )  # fmt: skip
     first, *rest = (_state(asked, form) for form in forms_of(theorem, rho))
     return replace(first, others=tuple(rest))
@@ -210,8 +210,8 @@ def _covered(sparsity: Sparsity, risk: Risk, theorem: str) -> Sparsity:
         raise ValueError(f"no theorem is worked out for {sparsity!r} yet; ask with an int k, for k nonzeros")
     if not sparsity.of_coordinates and THEOREMS[theorem].oracle == "directions":
         raise ValueError(
-            f"{theorem} estimates gradients on few coordinates, and {sparsity.words} is no matter of coordinates, so its "
-            "theorem does not carry over; ask for 'IHT' or 'HSG-HT', with '-2SP' if there is a Γ"
+            f"{theorem} estimates gradients on few coordinates, and {sparsity.words} is no matter of coordinates, so "
+            "its theorem does not carry over; ask for 'IHT' or 'HSG-HT', with '-2SP' if there is a Γ"
         )
     check_count(sparsity.k, "k")
     return sparsity.within(risk.n_features, risk.n_outputs)
