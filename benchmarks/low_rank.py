@@ -29,6 +29,7 @@ import ellzero as ez
 
 PAGE = Path(__file__).with_name("LOW_RANK.md")
 KINDS = ("completion", "outliers", "sensing")
+TOL = 1e-4  # relative change at which everybody stops
 DELTA = 0.3  # of Huber's loss, in units of the noise-free entries' size
 
 
@@ -75,7 +76,7 @@ def ours(problem):
         ez.risks.Huber(problem.X, problem.y, delta=DELTA) if outliers else ez.risks.LeastSquares(problem.X, problem.y)
     )
     gamma = ez.sets.Spectral(ez.sets.LinfBall(problem.cap), shape) if outliers else None
-    result = ez.minimize(risk, ez.sparsity.Rank(problem.rank, shape), gamma)
+    result = ez.minimize(risk, ez.sparsity.Rank(problem.rank, shape), gamma, tol=TOL)
     passes = result.n_gradients / len(problem.y)
     return result.x.reshape(shape), f"{passes:.0f} gradients, {result.n_values} values"
 
@@ -96,7 +97,7 @@ def shrunk(V, threshold, cap):
     return (U * np.minimum(np.maximum(s - threshold, 0.0), cap)) @ Vt
 
 
-def nuclear_path(problem, accelerated, L, cap=np.inf, n_values=12, tol=1e-4, rounds=300):
+def nuclear_path(problem, accelerated, L, cap=np.inf, n_values=12, rounds=300):
     """The W of smallest error along the path, its λ, the seconds until then and the gradients."""
     W = np.zeros(problem.W.shape)
     start, gradients = time.process_time(), 0
@@ -107,7 +108,7 @@ def nuclear_path(problem, accelerated, L, cap=np.inf, n_values=12, tol=1e-4, rou
         for _ in range(rounds):
             following = shrunk(ahead - gradient(problem, ahead) / L, strength / L, cap)
             gradients += 1
-            moved = np.linalg.norm(following - W) <= tol * np.linalg.norm(following)
+            moved = np.linalg.norm(following - W) <= TOL * np.linalg.norm(following)
             later = 0.5 * (1 + np.sqrt(1 + 4 * t * t))
             ahead = following + accelerated * (t - 1) / later * (following - W)
             W, t = following, later
@@ -205,7 +206,7 @@ machine do not count.
 200 x 150 matrices of rank 5 from 6900 measurements, four for each degree of freedom: single entries ("completion"), the
 same with every tenth spoilt ("outliers"; Huber's loss, spectral norm at most that of the truth), Gaussian combinations
 ("sensing", single precision). The error is ||W - truth|| / ||truth||. The nuclear norm gets the best λ of a path,
-judged by the truth, and the time up to there; SCS gets that λ for nothing, and at most {asked.limit:g} s by the clock.
+judged by the truth, and the time up to there; all stop at relative changes of {TOL:g}; SCS gets that λ for nothing, and at most {asked.limit:g} s by the clock.
 
 | problem | method | error | CPU seconds | times ours | cost |
 |---|---|---:|---:|---:|---|

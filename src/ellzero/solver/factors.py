@@ -198,7 +198,7 @@ class FactorStep(AdaptiveStep):
         if not 0 < _length(x) < math.inf:
             return None
         down, size = _inner(slope, x), 1.0
-        for _ in range(12):
+        for _ in range(12 if -down > finfo_eps(G) * abs(value) else 1):
             to = space.moved(size * x, space.q, self.values)
             trial = self._at(to.matrix)
             if self.counts.base_value(trial) <= value + 1e-4 * size * min(down, 0.0) - 1e-15 * abs(value):
@@ -214,10 +214,11 @@ class FactorStep(AdaptiveStep):
         reach = 1.0 if quadratic else math.sqrt(finfo_eps(W))  # of differences
         steep = _length(slope)
         self.first_slope = steep if math.isnan(self.first_slope) else max(steep, self.first_slope)
-        goal = min(0.1, math.sqrt(steep / (self.first_slope or 1.0))) * steep
+        rounding = 4 * finfo_eps(G) * _length(G)
+        goal = max(min(0.1, math.sqrt(steep / (self.first_slope or 1.0))) * steep, rounding)
         x, left = 0.0 * slope, -slope
         direction, square = left, steep * steep
-        for _ in range(_PRODUCTS if steep > 0 else 0):
+        for _ in range(_PRODUCTS if steep > rounding else 0):
             D = space.matrix(direction)
             h = reach * _length(W) / _length(D)
             image = space.project((self._gradient(self._at(W + h * D)) - G) / h) + space.bent(G, direction)
