@@ -8,9 +8,9 @@ a third was measured, with noise, and one measurement in ten is wrong altogether
     min (1/n) Σ_measured huber(w_ij - d_ij)   subject to   rank(W) <= 4,   ||W||_2 <= c.
 
 The cap c is read from the data: the spectral norm of what was measured, divided by the share that was measured. From W
-the map follows by classical scaling. The nuclear norm is the usual way to ask for low rank, Σ_i σ_i(W) <= τ: convex, but what
-it takes from small singular values it takes from large ones, too. It gets the best τ of several, judged by the truth.
-Both are `ez.minimize` with a `Spectral` set.
+the map follows by classical scaling. The nuclear norm is the usual way to ask for low rank, Σ_i σ_i(W) <= τ: convex,
+but what it takes from small singular values it takes from large ones, too. It gets the best τ of several, judged by the
+truth. Both are `ez.minimize` with a `Spectral` set.
 """
 
 from __future__ import annotations
