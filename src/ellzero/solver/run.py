@@ -22,7 +22,8 @@ from .projections import Projector, first_that_fits, projector
 from .refit import Units, refit
 from .result import Counts, Result
 from .state import Clock, State
-from .steps import NEED_GRADIENTS, Step, bind_step
+from .step_rules import bind_step
+from .steps import NEED_GRADIENTS, Step
 
 _STARTS = 200  # coordinates that are tried where R is not finite at the start
 
