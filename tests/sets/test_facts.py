@@ -41,6 +41,8 @@ WRONG = {
     "separable": [],  # true of this set: see below
     "symmetric": [],  # true of this set: see below
     "of_singular_values": [(gives(sets.LinfBall(1.0)), "of_singular_values")],
+    "preserves": [],  # true of this set: see test_own_sets
+    "product_over": [],  # the same
     "needs_entry": [(True, "needs_entry")],
     "forced": [(np.array([1]), "forced")],
     "forced_among": [(gives(np.array([1])), "forced")],

@@ -145,7 +145,8 @@ class Spectral(ConstraintSet):
         """That of the r largest singular values, with the singular vectors of z."""
         if not self.knows_maximum(as_sparsity(k), mu):
             return None
-        r, mu, _ = self._demands(z, k, mu, keep)
+        sparsity, mu, _ = self._demands(z, k, mu, keep)
+        r = sparsity.k
         U, s, Vt = leading(self._as_matrix(z), r)
         if not r:
             return 0.0, namespace(z).zeros_like(z)

@@ -60,6 +60,10 @@ class Rank(Sparsity):
         """Whether Γ is a matter of singular values alone: its projections keep singular vectors, and zeros."""
         return constraint.of_singular_values(self.shape) is not None
 
+    def widest(self, n: int, n_features: int) -> int:
+        """All: matrices of rank n are no matter of few coordinates."""
+        return n_features
+
     def count(self, w: Array) -> int:
         """The number of singular values that are more than rounding errors of the largest."""
         s = to_host(singular_values(namespace(w).reshape(require_finite(w), self.shape)))
