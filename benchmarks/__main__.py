@@ -16,6 +16,7 @@ ALL = [
     "gene-expression",
     "survival",
     "certificates",
+    "low-rank",
     "peers",
 ]  # fuzz and interleaved by name alone: one takes half an hour, the other needs another checkout
 

@@ -286,7 +286,7 @@ class TestRank:
         with pytest.raises(ValueError, match="needs a support-preserving set"):
             ez.minimize(risk, OfRank(2, (6, 5)), S.NonNegative(), method="IHT-2SP")
         with pytest.raises(
-            ValueError, match="no projection onto the members with at most 2 ranks of NonNegative.* is known"
+            ValueError, match="projection onto the members with at most 2 ranks of NonNegative.* is not known"
         ):
             ez.minimize(risk, OfRank(2, (6, 5)), S.NonNegative())
 

@@ -43,6 +43,8 @@ class Answer:
 
     def __init__(self, risk: Risk, result: Result, deadline: float) -> None:
         self.risk, self.result, self.deadline = risk, result, deadline
+        if not result.sparsity.of_coordinates:
+            raise NoBound(f"lower bounds are made of supports, and {result.sparsity.words} is no matter of supports")
         if not result.sparsity.plain:
             raise NoBound(f"there is no certificate for this sparsity yet, {result.sparsity!r}")
         problem = make_problem(risk, result.sparsity, result.constraint, None)
