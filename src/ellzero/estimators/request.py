@@ -17,7 +17,7 @@ from .._core.validation import check_indices, check_positive, is_masked
 from ..minimize import minimize, minimize_path
 from ..risks import Huber, LeastSquares, LinearModel, Logistic, Multinomial, Poisson
 from ..risks.base import Risk
-from ..risks.losses import huber_delta
+from ..risks.robust import huber_delta
 from ..sets import Box, ConstraintSet, Everywhere, GroupWise, NonNegative, Simplex, SubSimplex
 from ..solver.methods import Method, preset
 from ..solver.path import SparsePath

@@ -3,10 +3,12 @@
 from .base import Constant, Point, Risk
 from .blackbox import BlackBox, BlackBoxError
 from .curvature import Curvature
+from .exponential import Gamma, Poisson
 from .linear import LinearModel
-from .losses import Huber, LeastSquares, Logistic, Poisson
+from .losses import LeastSquares, Logistic, SquaredHinge
 from .multinomial import Multinomial
 from .quadratic import Quadratic
+from .robust import Huber, Quantile
 from .smooth import Smooth
 
 __all__ = [
@@ -14,6 +16,7 @@ __all__ = [
     "BlackBoxError",
     "Constant",
     "Curvature",
+    "Gamma",
     "Huber",
     "LeastSquares",
     "LinearModel",
@@ -22,6 +25,8 @@ __all__ = [
     "Point",
     "Poisson",
     "Quadratic",
+    "Quantile",
     "Risk",
     "Smooth",
+    "SquaredHinge",
 ]
