@@ -125,7 +125,7 @@ class Quantile(Clipped):
         τ, between 0 and 1: 0.9 for predictions that y exceeds in one of ten rows; 0.5 for the median.
     smoothing : float, optional
         s, in the units of y. By default a hundredth of the standard deviation of y less the offset, estimated by 1.4826
-        times the median distance from the median.
+        times the median distance from the median, and at least 1e-8 times its largest value.
 
     Attributes
     ----------
@@ -182,8 +182,8 @@ def huber_delta(values: np.ndarray, weights: np.ndarray | None = None) -> float:
 
 
 def quantile_smoothing(values: np.ndarray, weights: np.ndarray | None = None) -> float:
-    """σ/100, σ as for `huber_delta`."""
-    return _SMOOTHING * _spread(values, weights)
+    """σ/100, σ as for `huber_delta`; and no less than 1e-8 times the largest value, for less is rounding."""
+    return max(_SMOOTHING * _spread(values, weights), 1e-8 * float(np.abs(values).max()))
 
 
 def _spread(values: np.ndarray, weights: np.ndarray | None) -> float:
