@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from test_risks import C, KINDS, MODELS, N, data, every_setting
+from test_risks import KINDS, MODELS, C, N, data, every_setting
 
 import ellzero as ez
 from ellzero._core.arrays import to_host
@@ -185,13 +185,13 @@ def test_predictions_for_new_rows():
     ],
 )
 def test_errors_name_it(offset, error, message):
-    X, y, _, w = data(LeastSquares)
+    X, y, *_ = data(LeastSquares)
     with pytest.raises(error, match=message):
         LeastSquares(X, y, offset=offset)
 
 
 def test_errors_of_several_classes():
-    X, y, _, w = data(Multinomial)
+    X, y, *_ = data(Multinomial)
     with pytest.raises(ValueError, match=rf"offset must have shape \({N},\) or \({N}, 3\), got \({N}, 2\)"):
         Multinomial(X, y, offset=np.ones((N, 2)))
     with pytest.raises(ValueError, match="offset must be finite"):

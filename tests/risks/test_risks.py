@@ -69,7 +69,7 @@ def losses(model, X, y, w, b, delta=1.35):
     if model is Upper:
         r = y - z
         pinball = np.where(r >= 0, 0.75 * r - 0.75**2 / 4, -0.25 * r - 0.25**2 / 4)
-        return np.where((-0.125 <= r) & (r <= 0.375), r**2, pinball)
+        return np.where((r >= -0.125) & (r <= 0.375), r**2, pinball)
     if model is Logistic:
         return np.log1p(np.exp(np.where(y == "up", -z, z)))
     if model is SquaredHinge:
