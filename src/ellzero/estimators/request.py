@@ -34,14 +34,14 @@ WORDS: dict[str, Callable[[], ConstraintSet]] = {
     "simplex": lambda: Simplex(1.0),
     "subsimplex": lambda: SubSimplex(1.0),
 }
-_LOSSES: dict[str, Maker] = {
+LOSSES: dict[str, Maker] = {
     "squared": LeastSquares,
     "huber": Huber,
     "quantile": Quantile,
     "poisson": Poisson,
     "gamma": Gamma,
 }
-#: losses of classes, and whether they are probabilities
+#: losses of classes
 CLASS_LOSSES = ("logistic", "squared_hinge")
 _DEFAULT_K = 5
 #: times the typical variance of a column, the ridge of classifiers: without any, classes that a line can separate
@@ -158,7 +158,7 @@ def read_ks(ks: Any, n_coefficients: int, n_kept: int, name: str = "ks", *, stri
 def read_loss(loss: Any, y: np.ndarray, sample_weight: np.ndarray | None) -> Maker:
     """The risk of a regression; where Huber's loss turns, and a quantile's smoothing, follow from the spread of y."""
     word, number = loss if isinstance(loss, tuple) and len(loss) == 2 else (loss, None)
-    known = isinstance(word, str) and word in _LOSSES
+    known = isinstance(word, str) and word in LOSSES
     if not known or (number is not None and word not in ("huber", "quantile")):
         raise ValueError(
             'loss must be "squared", "poisson", "gamma", "huber" or ("huber", delta), "quantile" or ("quantile", τ), '
@@ -170,7 +170,7 @@ def read_loss(loss: Any, y: np.ndarray, sample_weight: np.ndarray | None) -> Mak
     if word == "quantile":
         level = 0.5 if number is None else number
         return partial(Quantile, quantile=level, smoothing=quantile_smoothing(y, sample_weight))
-    return _LOSSES[word]
+    return LOSSES[word]
 
 
 def read_classes(y: np.ndarray, sample_weight: np.ndarray | None, loss: Any = "logistic") -> Maker:
