@@ -11,7 +11,6 @@ from typing import Any
 
 import click
 import numpy as np
-from scipy.sparse import issparse
 
 from .. import sets
 from ..datasets.readers import read_libsvm, read_rows, read_table, some_of
@@ -128,7 +127,7 @@ class Data:
         """The same with a column of X as the offset."""
         place = self.places([column], "--offset")[0]
         others = [j for j in range(len(self.names)) if j != place]
-        offset = np.asarray(self.X[:, [place]].todense() if issparse(self.X) else self.X[:, place]).ravel()
+        offset = np.asarray(self.X[:, [place]] @ np.ones(1), dtype=float)  # dense or not
         if not others:
             raise Refusal(f"--offset {column}: {self.path} has no other column to explain the target by", Exit.DATA)
         return Data(self.X[:, others], self.y, [self.names[j] for j in others], self.path, offset)
