@@ -293,13 +293,13 @@ def _levels(ks: Any, risk: Risk, kept: np.ndarray) -> list[Sparsity]:
     if len(kinds := {type(sparsity) for sparsity in asked.values()}) > 1:
         raise TypeError(f"ks must be of one kind, got {' and '.join(sorted(kind.__name__ for kind in kinds))}")
     largest = asked[max(asked)]
-    most = largest.most(risk.n_features)
+    most = largest.within(risk.n_features, risk.n_outputs).k
     if largest.k > most:
         there = f"n_features={risk.n_features}" if largest.plain else f"the number of {largest.counted}, {most}"
         warnings.warn(
             f"ks goes up to {largest.k}, which is greater than {there}: the path ends there", UserWarning, stacklevel=3
         )
-    levels = {(level := sparsity.within(risk.n_features)).k: level for sparsity in asked.values()}
+    levels = {(level := sparsity.within(risk.n_features, risk.n_outputs)).k: level for sparsity in asked.values()}
     return [levels[k] for k in sorted(levels)]
 
 
@@ -318,7 +318,7 @@ def _check_validation(risk: Risk, validation: Any) -> None:
 def _level(k: Any, risk: Risk) -> Sparsity:
     """What k means, and at most what there is."""
     asked = as_sparsity(k)
-    sparsity = asked.within(risk.n_features)
+    sparsity = asked.within(risk.n_features, risk.n_outputs)
     if asked.k > sparsity.k:
         there = f"n_features={risk.n_features}" if asked.plain else f"the number of {asked.counted}, {sparsity.k}"
         warnings.warn(f"k={asked.k} is greater than {there}: all features are allowed", UserWarning, stacklevel=3)

@@ -18,12 +18,13 @@ import numpy as np
 import pytest
 
 import ellzero as ez
-from ellzero.cli import info, main
+from ellzero.cli import main
 
 click = pytest.importorskip("click", reason="the command line needs click and rich: pip install ellzero[cli]")
 pytest.importorskip("rich")
 from rich.console import Console  # noqa: E402
 
+from ellzero.cli import info  # noqa: E402
 from ellzero.cli.app import app  # noqa: E402
 from ellzero.cli.screen import Exit, Screen, run  # noqa: E402
 

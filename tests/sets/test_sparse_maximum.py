@@ -654,10 +654,14 @@ class TestEuclideanProjection:
     def test_support_and_keep(self):
         from ellzero.solver.projections import projector
 
-        w, support = projector("euclidean", S.NonNegative(), 3, 4, keep=[1])(np.array([2.0, -1.0, 3.0, 4.0]))
+        w, support = projector("euclidean", S.NonNegative(), ez.sparsity.Coordinates(3), 4, np.array([1]))(
+            np.array([2.0, -1.0, 3.0, 4.0])
+        )
         np.testing.assert_array_equal(w, [0, 0, 3, 4])
         np.testing.assert_array_equal(support, [1, 2, 3])
-        w, support = projector("euclidean", S.L1Ball(1.0), 2, 4)(np.array([9.0, -1.0, 3.0, 4.0]))
+        w, support = projector("euclidean", S.L1Ball(1.0), ez.sparsity.Coordinates(2), 4, np.arange(0))(
+            np.array([9.0, -1.0, 3.0, 4.0])
+        )
         np.testing.assert_array_equal(support, [0])
 
     def test_does_not_change_its_input(self):

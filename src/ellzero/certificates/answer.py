@@ -45,8 +45,8 @@ class Answer:
         self.risk, self.result, self.deadline = risk, result, deadline
         if not result.sparsity.plain:
             raise NoBound(f"there is no certificate for this sparsity yet, {result.sparsity!r}")
-        problem = make_problem(risk, result.sparsity, result.constraint, result.keep)
-        self.k, self.gamma, self.kept, self.d = problem.sparsity.k, problem.gamma, problem.kept, risk.n_features
+        problem = make_problem(risk, result.sparsity, result.constraint, None)
+        self.k, self.gamma, self.kept, self.d = problem.sparsity.k, problem.gamma, result.keep, risk.n_features
         if not risk.has_gradient:
             raise NoBound("a black box has no gradients, and without convexity no value bounds another")
         self.x = to_host(result.x).astype(float)

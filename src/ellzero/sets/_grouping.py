@@ -5,7 +5,6 @@ by side, so that the sets of many are projected in one call.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
-from numbers import Integral
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -21,69 +20,16 @@ def assign_sets(sets: Any, members: Mapping[Any, np.ndarray]) -> list[Constraint
         sets = dict.fromkeys(members, sets)
     elif not isinstance(sets, Mapping):
         raise TypeError(f"sets must be a constraint set or a mapping from group to constraint set, got {sets!r}")
-    unknown = [name for name in sets if name not in members]
-    if unknown:
+    if unknown := [name for name in sets if name not in members]:
         raise ValueError(f"sets names the group {unknown[0]!r}, which groups does not have: {_some(members)}")
     for name, s in sets.items():
         if not isinstance(s, ConstraintSet):
             raise TypeError(f"the set of group {name!r} must be a constraint set, got {s!r}")
-        if s.n_features is not None and s.n_features != members[name].size:
-            raise ValueError(
-                f"group {name!r} has {members[name].size} coordinates, but its set {s!r} has {s.n_features}"
-            )
-        s.require_features(members[name].size)
+        size = members[name].size
+        if s.n_features not in (None, size):
+            raise ValueError(f"group {name!r} has {size} coordinates, but its set {s!r} has {s.n_features}")
+        s.require_features(size)
     return [sets.get(name) for name in members]
-
-
-def read_groups(groups: Any) -> tuple[dict[Any, np.ndarray], int | None]:
-    """{group: increasing indices}, and the number of coordinates if labels tell it."""
-    if isinstance(groups, (str, bytes)) or not isinstance(groups, Iterable):
-        raise TypeError(f"groups must be a label for each coordinate, or lists of indices, got {groups!r}")
-    if isinstance(groups, Mapping):
-        return _read_index_lists(groups)
-    entries = groups.tolist() if hasattr(groups, "tolist") else list(groups)
-    if not entries:
-        raise ValueError("groups must not be empty: give a label for each coordinate, or lists of indices")
-    if any(isinstance(entry, (list, set, range, np.ndarray)) for entry in entries):
-        return _read_index_lists(dict(enumerate(entries)))
-    members: dict[Any, list[int]] = {}
-    for i, label in enumerate(entries):
-        try:
-            if label is not None and label == label:  # None and NaN: in no group
-                members.setdefault(label, []).append(i)
-        except TypeError as error:
-            raise TypeError(f"the group label of coordinate {i} must be hashable, got {label!r}") from error
-    return {name: np.array(index, dtype=np.intp) for name, index in members.items()}, len(entries)
-
-
-def _read_index_lists(groups: Mapping[Any, Any]) -> tuple[dict[Any, np.ndarray], None]:
-    members: dict[Any, np.ndarray] = {}
-    owner: dict[int, Any] = {}
-    for name, indices in groups.items():
-        index = _read_indices(name, indices)
-        if index.size and index[0] < 0:
-            raise ValueError(f"group {name!r} must hold indices of at least 0, got {index[0]}")
-        for i in index.tolist():
-            if i in owner:
-                raise ValueError(
-                    f"groups must not overlap: coordinate {i} is in {owner[i]!r} and in {name!r}. For overlapping "
-                    "caps on non-negative weights use PackingPolytope(A, b); for other overlapping constraints "
-                    "Intersection of one GroupWise for each layer"
-                )
-            owner[i] = name
-        members[name] = index
-    return members, None
-
-
-def _read_indices(name: Any, indices: Any) -> np.ndarray:
-    if isinstance(indices, (str, bytes)) or not isinstance(indices, Iterable):
-        raise TypeError(f"group {name!r} must be a list of indices of coordinates, got {indices!r}")
-    listed = list(indices)
-    if any(isinstance(i, (bool, np.bool_)) or not isinstance(i, Integral) for i in listed):
-        raise TypeError(f"group {name!r} must hold integers, the indices of coordinates, got {listed[:8]!r}")
-    if any(abs(i) > np.iinfo(np.intp).max for i in listed):
-        raise ValueError(f"group {name!r} must hold indices of coordinates, got {max(listed, key=abs)}")
-    return np.unique(np.array(listed, dtype=np.intp))
 
 
 def _some(names: Iterable[Any]) -> str:
@@ -123,18 +69,12 @@ class Padded:
     """
 
     def __init__(
-        self,
-        family: Family,
-        shape: tuple[int, int],
-        where: np.ndarray,
-        row: np.ndarray,
-        column: np.ndarray,
-        index: np.ndarray,
-        group: np.ndarray,
+        self, family: Family, where: np.ndarray, row: np.ndarray, col: np.ndarray, index: np.ndarray, group: np.ndarray
     ) -> None:
-        self.family, self.shape, self.where, self.row, self.column = family, shape, where, row, column
+        self.family, self.where, self.row, self.column = family, where, row, col
+        self.shape = shape = int(row[-1]) + 1, int(col.max()) + 1  # rows are filled one after the other
         self.index, self.real = np.zeros(shape, dtype=np.intp), np.zeros(shape, dtype=bool)
-        self.index[row, column], self.real[row, column] = index[where], True
+        self.index[row, col], self.real[row, col] = index[where], True
         self.owner = np.zeros(shape[0], dtype=np.intp)
         self.owner[row] = group[where]
         self.parameters = [
@@ -176,8 +116,7 @@ def in_blocks(families: list[Family], group: np.ndarray, index: np.ndarray) -> I
             rows = scale == size
             inside = rows[row]
             new_row = (np.cumsum(rows) - 1)[row[inside]]
-            shape = (int(rows.sum()), int(count[rows].max()))
-            yield Padded(family, shape, where[inside], new_row, column[inside], index, group)
+            yield Padded(family, where[inside], new_row, column[inside], index, group)
 
 
 def project_blocks(blocks: list[Padded], values: np.ndarray) -> np.ndarray:

@@ -15,6 +15,7 @@ import numpy as np
 from .._core.arrays import index_like, to_host
 from ..risks.base import Point
 from ..risks.journal import Journal, journal_of
+from ..sparsity import Sparsity
 from .run import Run
 
 #: of the files; one that is changed reads no older files
@@ -81,14 +82,12 @@ class Files:
     """
 
     def __init__(self, checkpoint: Path | None = None, resume: Path | None = None) -> None:
-        if checkpoint is not None and not checkpoint.parent.is_dir():
-            raise FileNotFoundError(
-                f"checkpoint={str(checkpoint)!r}: there is no folder {str(checkpoint.parent)!r}; create it first"
-            )
-        if checkpoint is not None and checkpoint.is_dir():
-            raise IsADirectoryError(
-                f"checkpoint={str(checkpoint)!r} is a folder; name a file, such as 'run.npz', in it"
-            )
+        if checkpoint is not None:
+            name, folder = str(checkpoint), str(checkpoint.parent)
+            if not checkpoint.parent.is_dir():
+                raise FileNotFoundError(f"checkpoint={name!r}: there is no folder {folder!r}; create it first")
+            if checkpoint.is_dir():
+                raise IsADirectoryError(f"checkpoint={name!r} is a folder; name a file, such as 'run.npz', in it")
         self.checkpoint, self.resume = checkpoint, resume
         self._session: dict[str, Any] | None = None  # what the session of a black box goes on from
         self._on_disk: int | None = None  # the iteration that the checkpoint holds
@@ -223,8 +222,9 @@ def _restored_point(run: Run, number: int, arrays: dict[str, np.ndarray], facts:
     return point
 
 
-def _digest(atoms: np.ndarray | None) -> str | None:
-    return None if atoms is None else hashlib.sha256(np.asarray(atoms, dtype=np.int64).tobytes()).hexdigest()
+def _digest(sparsity: Sparsity) -> str | None:
+    parts = [part for part in (sparsity.atoms, *(sparsity.quotas or ())) if part is not None]
+    return hashlib.sha256(b"".join(part.astype(np.int64).tobytes() for part in parts)).hexdigest() if parts else None
 
 
 def _fingerprint(run: Run) -> dict[str, Any]:
@@ -232,7 +232,7 @@ def _fingerprint(run: Run) -> dict[str, Any]:
     problem = run.asked
     return {
         "n_features": problem.risk.n_features, "n_terms": problem.risk.n_terms, "k": problem.sparsity.k,
-        "sparsity": repr(problem.sparsity), "atoms": _digest(problem.sparsity.atoms),
+        "sparsity": repr(problem.sparsity), "atoms": _digest(problem.sparsity),
         "keep": problem.kept.tolist(), "risk": type(problem.risk).__name__, "constraint": repr(problem.gamma),
         "method": run.method.name,
     }  # fmt: skip

@@ -336,7 +336,7 @@ class SwapSearch:
             M, B_P = np.linalg.pinv(books.H[np.ix_(P, P)]), B[:, P]
             cost, slope = books.values[P] @ M @ books.values[P], books.c + B_P @ (M @ books.values[P])
             room = np.maximum(books.q + np.sum(B_P @ M * B_P, axis=-1), 1e-9 * books.diagonal)
-            won = np.bincount(atoms, books.outside * self._worth(slope, books.price) ** 2 / room)[newcomers]
+            won = sparsity.sums(books.outside * self._worth(slope, books.price) ** 2 / room)[newcomers]
             for j in np.argsort(-won)[:_BATCH].tolist():
                 into = np.flatnonzero(atoms == newcomers[j])
                 if won[j] > (1 - _DOUBT * self.thorough) * cost + least and sparsity.admits(

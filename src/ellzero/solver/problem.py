@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from .._core.arrays import Array, like, to_host
-from .._core.validation import check_indices
 from ..risks.base import Risk
 from ..sets import ConstraintSet, GroupWise
 from ..sets.base import default_tolerance
@@ -83,8 +82,9 @@ def make_problem(risk: Risk, k: int | Sparsity, constraint: ConstraintSet, keep:
             f"constraint must be a set such as ellzero.sets.L1Ball(1.0) (or None for no constraint), got {constraint!r}"
         )
     gamma = for_every_output(constraint, risk)
-    kept = np.union1d(check_indices(keep, risk.n_features, "keep"), gamma.forced).astype(np.intp)
-    return Problem(risk, as_sparsity(k).within(risk.n_features), gamma, kept)
+    sparsity = as_sparsity(k).within(risk.n_features, risk.n_outputs)
+    kept = sparsity.filled(np.union1d(sparsity.kept(keep, risk.n_features), gamma.forced).astype(np.intp))
+    return Problem(risk, sparsity, gamma, kept)
 
 
 def for_every_output(constraint: ConstraintSet, risk: Risk, *, of_any_size: bool = False) -> ConstraintSet:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from .._core.arrays import Array, index_like, is_array, namespace, scatter, to_host
-from .._core.validation import check_indices, check_vector, is_masked, require_finite
+from .._core.validation import check_vector, is_masked, require_finite
 from ..sets import ConstraintSet, Everywhere
 from ..sparsity import Sparsity, as_sparsity
 
@@ -110,16 +110,19 @@ def _apply(kind: str, v: Any, k: int | Sparsity, constraint: ConstraintSet, keep
         v = check_vector(v, "v", finite=False)
     if v.ndim != 1 or v.shape[0] == 0:
         raise ValueError(f"v must be a one-dimensional array of at least one entry, got shape {tuple(v.shape)}")
-    return projector(kind, constraint, k, v.shape[0], keep)(v)[0]
+    sparsity = as_sparsity(k).within(v.shape[0])
+    return projector(kind, constraint, sparsity, v.shape[0], sparsity.kept(keep, v.shape[0]))(v)[0]
 
 
-def projector(kind: str, constraint: ConstraintSet, k: int | Sparsity, n_features: int, keep: Any = None) -> Projector:
+def projector(kind: str, constraint: ConstraintSet, sparsity: Sparsity, n_features: int, kept: np.ndarray) -> Projector:
     """The projection of this kind as a function that checks nothing but finiteness: what the loop calls.
 
     Parameters
     ----------
     kind : {"euclidean", "two-step", "restricted", "sparse", "convex"}
         "sparse" is H_k alone, "convex" is Π_Γ alone.
+    kept : array of int
+        The coordinates of every support, see `Sparsity.kept`.
     """
     if not isinstance(constraint, ConstraintSet):
         raise TypeError(
@@ -127,8 +130,6 @@ def projector(kind: str, constraint: ConstraintSet, k: int | Sparsity, n_feature
         )
     if kind not in PROJECTIONS:
         raise ValueError(f"projection must be one of {', '.join(PROJECTIONS)}, got {kind!r}")
-    sparsity = as_sparsity(k).within(n_features)
-    kept = check_indices(keep, n_features, "keep")
     sparsity.require_keep(kept)
     constraint.require_features(n_features)
     if kind == "two-step" and not sparsity.preserved_by(constraint):

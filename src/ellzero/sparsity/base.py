@@ -8,7 +8,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from .._core.arrays import Array, scatter, to_host
+from .._core.arrays import Array, index_like, scatter, to_host
+from .._core.validation import check_indices, require_finite
 
 
 class Sparsity(ABC):
@@ -18,18 +19,20 @@ class Sparsity(ABC):
     exchange goes from one choice to the next. What enters and leaves together is an atom: a coordinate, unless
     `atoms` says otherwise. Every part of an admitted support must be admitted, too.
 
-    A sparsity of your own writes `with_k` and `best_support`, states its `atoms` or the exchanges that it allows, and
-    `admits` where that is more than a matter of counting. One whose choices are not sets of coordinates, a rank, say,
-    sets ``of_coordinates = False`` and writes `with_k`, `project`, `count` and `most` instead: gradient steps need no
-    more, refits and exchanges are left out.
+    A sparsity of your own writes `with_k`, and states its `atoms` and `quotas` where it has such. One that is more than
+    a matter of counting atoms writes `admits`, `best_support` and the exchanges that it allows, too. One whose choices
+    are not sets of coordinates, a rank, say, sets ``of_coordinates = False`` and writes `with_k`, `project`, `count`
+    and `most` instead: gradient steps need no more, refits and exchanges are left out.
     """
 
     #: How much may be used.
     k: int
     #: Number of coordinates, where the sparsity fixes it.
     n_features: int | None = None
-    #: The atom, a number, of each coordinate; None where each coordinate is one.
+    #: The atom, 0, 1, ..., of each coordinate, or -1: always there, and not counted. None: each coordinate is an atom.
     atoms: np.ndarray | None = None
+    #: The group, 0, 1, ..., of each atom (-1: none), and how many atoms of each group may be used; None: no such limit.
+    quotas: tuple[np.ndarray, np.ndarray] | None = None
     #: What is counted, in the plural.
     counted: str = "nonzeros"
     #: Whether a choice is a set of coordinates.
@@ -59,7 +62,37 @@ class Sparsity(ABC):
         array of increasing indices, in the library of v
             As many as are admitted, whether or not v is zero there; among equals lower indices win.
         """
-        raise NotImplementedError(f"{type(self).__name__} writes no best_support, which refits and exchanges need")
+        size = np.abs(to_host(require_finite(v)).astype(float))
+        score = self.sums(np.square(size / (size.max(initial=0.0) or 1.0)))
+        return index_like(self.best_atoms(score, keep), v)
+
+    def best_atoms(self, score: np.ndarray, keep: np.ndarray | None = None) -> np.ndarray:
+        """The support of the atoms with the largest sum of scores; see `best_support`.
+
+        The supports are those of a laminar matroid (quotas, and k in all), so the greedy choice is the best one.
+        """
+        score = score.copy()
+        if keep is not None and keep.size:
+            score[self.atoms_of(keep)] = np.inf
+        order = np.argsort(-score, kind="stable")
+        if self.quotas is not None:
+            group, most = self.quotas
+            order = order[_places(group[order]) < np.append(most, order.size)[group[order]]]
+        chosen = np.zeros(score.size + 1, dtype=bool)
+        chosen[-1] = True  # atom -1
+        chosen[order[: self.k]] = True
+        return np.flatnonzero(chosen[:-1] if self.atoms is None else chosen[self.atoms])
+
+    def sums(self, values: np.ndarray) -> np.ndarray:
+        """The sum of the values over the coordinates of each atom."""
+        return values if self.atoms is None else np.bincount(self.atoms + 1, values)[1:]
+
+    def atoms_of(self, support: np.ndarray) -> np.ndarray:
+        """The atoms that coordinates belong to, without -1."""
+        if self.atoms is None:
+            return support
+        used = np.unique(self.atoms[support])
+        return used[used >= 0]
 
     def project(self, v: Array, keep: np.ndarray | None = None) -> tuple[Array, Array | None]:
         """argmin ||w - v|| over sparse w, and the support that it may use; None where that is not of coordinates."""
@@ -72,11 +105,15 @@ class Sparsity(ABC):
 
     def size(self, support: np.ndarray) -> int:
         """How much of k a support takes."""
-        return int(support.size if self.atoms is None else np.unique(self.atoms[support]).size)
+        return self.atoms_of(support).size
 
     def admits(self, support: np.ndarray) -> bool:
         """Whether all vectors on this support are sparse."""
-        return self.size(support) <= self.k
+        used = self.atoms_of(support)
+        if used.size > self.k or self.quotas is None:
+            return used.size <= self.k
+        group, most = self.quotas
+        return bool((np.bincount(group[used] + 1, minlength=most.size + 1)[1:] <= most).all())
 
     def count(self, w: Array) -> int:
         """How much of k a vector uses."""
@@ -88,13 +125,33 @@ class Sparsity(ABC):
 
     def most(self, n_features: int) -> int:
         """The k beyond which nothing more is allowed."""
-        return self.size(np.arange(n_features))
+        atoms = self.atoms_of(np.arange(n_features))
+        if self.quotas is None:
+            return atoms.size
+        group, most = self.quotas
+        return int(
+            np.count_nonzero(group < 0) + np.minimum(np.bincount(group + 1, minlength=most.size + 1)[1:], most).sum()
+        )
 
-    def within(self, n_features: int) -> Self:
-        """The same for vectors of so many coordinates, with k at most what there is to count."""
+    def within(self, n_features: int, n_outputs: int = 1) -> Self:
+        """The same for vectors of so many coordinates, with k at most what there is to count.
+
+        Where a risk has several outputs, the coordinates of each follow those of the one before.
+        """
         if self.n_features not in (None, n_features):
             raise ValueError(f"{self!r} is made for {self.n_features} coordinates, w has {n_features}")
         return self if self.k <= (most := self.most(n_features)) else self.with_k(most)
+
+    @property
+    def free(self) -> np.ndarray:
+        """Coordinates that are always kept, and not counted."""
+        return np.empty(0, dtype=np.intp) if self.atoms is None else np.flatnonzero(self.atoms < 0)
+
+    def kept(self, keep: Any, n_features: int) -> np.ndarray:
+        """The coordinates of every support: those that a user asks for, with the rest of their atoms, and the free."""
+        index = check_indices(keep, n_features, "keep")
+        self.require_keep(index)
+        return index if self.atoms is None else self.filled(np.union1d(index, self.free).astype(np.intp))
 
     def with_free(self, n: int) -> Self:
         """The same with n coordinates more at the end, which are kept and not counted: an intercept."""
@@ -119,25 +176,32 @@ class Sparsity(ABC):
         return support if self.atoms is None else np.flatnonzero(np.isin(self.atoms, self.atoms[support]))
 
     def exchangeable(self, support: np.ndarray, newcomers: np.ndarray) -> np.ndarray | None:
-        """Which newcomer (row) may take the place of which coordinate of a support (column); None: any of any.
+        """Which newcomer (row) may take the place of which coordinate of a support (column), or, in one column more,
+        a free place; None: any of any.
 
         Asked where atoms are coordinates; exchanges of larger ones go by `admits`.
         """
-        return None
+        if self.quotas is None:
+            return None
+        group, most = self.quotas
+        used = np.bincount(group[support] + 1, minlength=most.size + 1)[1:]
+        room = np.append(used < most, True)[group[newcomers]]
+        return np.column_stack([(group[newcomers][:, None] == group[support]) | room[:, None], room])
 
     def n_supports(self, n_features: int, keep: np.ndarray) -> float:
         """How many largest supports there are at the most; inf where they are not to be counted."""
         if not self.of_coordinates:
             return math.inf
         kept = self.size(keep)
-        return math.comb(self.most(n_features) - kept, self.k - kept)
+        return math.comb(self.atoms_of(np.arange(n_features)).size - kept, self.k - kept)
 
     def supports(self, n_features: int, keep: np.ndarray) -> Iterator[np.ndarray]:
         """Every largest support that contains `keep`."""
         atoms = np.arange(n_features) if self.atoms is None else self.atoms
-        kept = np.unique(atoms[keep])
-        for chosen in itertools.combinations(np.setdiff1d(atoms, kept).tolist(), self.k - kept.size):
-            support = np.flatnonzero(np.isin(atoms, [*kept, *chosen]))
+        kept = self.atoms_of(keep)
+        others = np.setdiff1d(self.atoms_of(np.arange(n_features)), kept).tolist()
+        for chosen in itertools.combinations(others, self.k - kept.size):
+            support = np.flatnonzero(np.isin(atoms, [-1, *kept, *chosen]))
             if self.admits(support):
                 yield support
 
@@ -152,3 +216,12 @@ class Sparsity(ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(k={self.k})"
+
+
+def _places(group: np.ndarray) -> np.ndarray:
+    """How many of the same group stand before each entry."""
+    order = np.argsort(group, kind="stable")
+    first = np.flatnonzero(np.diff(group[order], prepend=-2))
+    places = np.empty_like(order)
+    places[order] = np.arange(order.size) - np.repeat(first, np.diff(first, append=order.size))
+    return places
