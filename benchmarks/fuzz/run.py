@@ -16,7 +16,7 @@ import os
 import sys
 import time
 
-from .cases import FAMILIES, RISKS, header
+from .cases import FAMILIES, FURTHER, RISKS, header
 from .referee import ERRORS, Verdict, case, examine
 
 CHUNK = 50
@@ -159,7 +159,7 @@ class Tally:
     """Counts by risk and by family."""
 
     def __init__(self):
-        self.by = {name: collections.Counter() for name in (*RISKS, *FAMILIES)}
+        self.by = {name: collections.Counter() for name in (*{**RISKS, **FURTHER}, *FAMILIES)}
         self.total = collections.Counter()
         self.found = collections.defaultdict(list)
 

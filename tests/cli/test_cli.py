@@ -148,7 +148,8 @@ def test_options_have_the_names_of_parameters_in_python():
         *("data", "target", "format", "out", "report", "seed", "json", "debug"),  # files, screens, one word for rng
         *("certify", "select", "validation", "weights", "train", "since", "prices", "returns", "sectors"),
     }
-    model = {*inspect.signature(ez.SparseRegressor).parameters}
+    fit = inspect.signature(ez.SparseRegressor.fit).parameters
+    model = {*inspect.signature(ez.SparseRegressor).parameters, *fit}
     tracker = {*inspect.signature(ez.IndexTracker).parameters, *inspect.signature(ez.datasets.read_prices).parameters}
     run = {*inspect.signature(ez.minimize).parameters}
     known = {
@@ -255,6 +256,37 @@ def test_fit_of_text_labels_is_the_classifier(answer, problem, file, target):
     model = ez.SparseClassifier(k=4).fit(X, labels)
     np.testing.assert_allclose(vector(found, model.coef_.size), model.coef_.ravel(), rtol=1e-9)
     np.testing.assert_allclose(found["intercept"], model.intercept_.squeeze(), rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("word", "loss"),
+    [
+        ("huber:0.5", ("huber", 0.5)), ("quantile", "quantile"), ("quantile:0.9", ("quantile", 0.9)),
+        ("poisson", "poisson"), ("gamma", "gamma"), ("squared", "squared"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("offset", [None, "f3"])
+def test_fit_of_other_losses_with_an_offset(answer, problem, word, loss, offset):
+    X, y = problem
+    y = np.exp(0.2 * y) if word in ("poisson", "gamma") else y
+    write_csv(Path("amounts.csv"), [*(f"f{i}" for i in range(12)), "price"], np.column_stack([X, y]))
+    found = answer(f"fit amounts.csv --target price --loss {word} --k 3" + (f" --offset {offset}" if offset else ""))
+    assert found["question"]["offset"] == offset and found["question"]["loss"] == word
+    others = np.delete(np.arange(12), 3) if offset else np.arange(12)
+    model = ez.SparseRegressor(k=3, loss=loss).fit(X[:, others], y, offset=X[:, 3] if offset else None)
+    assert found["answer"]["objective"] == pytest.approx(model.result_.fun, rel=1e-9)
+    assert {row["name"] for row in found["weights"]} == {f"f{others[j]}" for j in np.flatnonzero(model.coef_)}
+
+
+def test_fit_of_squared_hinge_and_words_of_quantiles(answer, ellzero, problem):
+    X, y = problem
+    found = answer("fit labels.csv --target buys --loss squared_hinge --k 4")
+    model = ez.SparseClassifier(k=4, loss="squared_hinge").fit(X, np.where(y > 4, "yes", "no"))
+    np.testing.assert_allclose(vector(found, 12), model.coef_.ravel(), rtol=1e-9)
+    out = ellzero("path table.csv --target price --ks 3 --loss quantile:0.8 --validation 0.3")[1]
+    assert "quantile:0.8 loss, smoothed: at most" in out and "below the pinball loss" in out
+    svm = answer("fit train.svm --loss logistic --k 2 --offset x4")
+    assert "x4" not in {row["name"] for row in svm["weights"]} and svm["question"]["columns"] == 11
 
 
 @pytest.mark.parametrize("groups", [None, "groups.csv"])
@@ -536,6 +568,11 @@ def test_info(answer, ellzero):
         ("demo --k 5000", 2, "--k 5000 is more than the"),
         ("path table.csv --target price --ks x", 2, "'x' names no k; write 20"),
         ("path table.csv --target price --ks 4 --select validation", 2, "add '--validation 0.2'"),
+        ("fit table.csv --target price --k 3 --loss cubic", 2, "'cubic' is no loss; write one of squared, huber[:DELTA]"),
+        ("fit table.csv --target price --k 3 --loss quantile:high", 2, "'quantile:high' is no loss; write one of"),
+        ("fit table.csv --target price --k 3 --loss quantile:1.5", 2, "quantile must lie in (0, 1), got quantile=1.5"),
+        ("fit table.csv --target price --k 3 --offset f99", 3, "--offset f99: table.csv has no such column"),
+        ("path table.csv --target price --ks 4 --loss quantile:0.9", 2, "The quantile loss has no likelihood for ebic"),
         ("path table.csv --target price --ks 4 --loss huber", 2, "hold out rows with '--validation 0.2'"),
         ("track --k 3", 2, "give either '--prices FILE' or '--returns FILE'"),
         ("track --prices prices.csv --k 3 --max-sector-weight 0.1", 2, "add '--sectors FILE'"),

@@ -239,9 +239,13 @@ def test_the_page_of_sets():
     assert run(matrices) == run(own) == ""
 
 
+def test_an_offset_explains_rates():
+    assert_printed(blocks("text", page("risks"))[0], run(blocks("python", page("risks"))[0]))
+
+
 def test_a_black_box_in_three_lines():
     names = {}
-    (code,) = blocks("python", page("risks"))
+    *_, code = blocks("python", page("risks"))
     exec(compile(code, "risks.md", "exec"), names)
     assert names["res"].fun < 1.01  # the best in the box is 1
     assert names["res"].n_values + names["res"].n_monitor <= 1000

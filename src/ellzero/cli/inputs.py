@@ -15,7 +15,7 @@ from click import Choice, FloatRange, IntRange, argument, option
 
 from .. import sets
 from ..datasets.readers import read_libsvm, read_rows, read_table, some_of
-from ..estimators.request import WORDS, read_set
+from ..estimators.request import CLASS_LOSSES, LOSSES, WORDS, read_set
 from .screen import Exit, Refusal, options
 
 #: of all coordinates: how many, or a fraction
@@ -87,8 +87,22 @@ def _constraint(text: str) -> sets.ConstraintSet:
     return make(*numbers)  # type: ignore[no-any-return]
 
 
+def _loss(text: str) -> str | tuple[str, float]:
+    """A loss by its word, with its number behind a colon: squared, quantile:0.9, ..."""
+    word, colon, rest = text.partition(":")
+    words = [*LOSSES, *CLASS_LOSSES]
+    if word in words and not colon:
+        return word
+    if word in ("huber", "quantile"):
+        with suppress(ValueError):
+            return word, float(rest)
+    numbered = {"huber": "huber[:DELTA]", "quantile": "quantile[:LEVEL]"}
+    raise ValueError(f"{text!r} is no loss; write one of {', '.join(numbered.get(known, known) for known in words)}")
+
+
 SHARE = Read("number|fraction", _share)
 LEVELS = Read("K|first:last[:step]|k,k,...", _levels)
+LOSS = Read("word[:number]", _loss)
 CONSTRAINT = Read("word[:numbers]", _constraint)
 
 
@@ -100,6 +114,7 @@ class Data:
     y: np.ndarray
     names: list[str]
     path: str
+    offset: np.ndarray | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -108,7 +123,17 @@ class Data:
 
     def rows(self, index: np.ndarray) -> Data:
         """Some of the rows."""
-        return Data(self.X[index], self.y[index], self.names, self.path)
+        offset = None if self.offset is None else self.offset[index]
+        return Data(self.X[index], self.y[index], self.names, self.path, offset)
+
+    def without_offset(self, column: str) -> Data:
+        """The same with a column of X as the offset."""
+        place = self.places([column], "--offset")[0]
+        others = [j for j in range(len(self.names)) if j != place]
+        offset = np.asarray(self.X[:, [place]] @ np.ones(1), dtype=float)  # dense or not
+        if not others:
+            raise Refusal(f"--offset {column}: {self.path} has no other column to explain the target by", Exit.DATA)
+        return Data(self.X[:, others], self.y, [self.names[j] for j in others], self.path, offset)
 
     def places(self, names: Sequence[str], asked: str) -> list[int]:
         """Columns by name."""
@@ -202,11 +227,13 @@ data_options = options(
 )
 #: what is asked
 question_options = options(
+    option("--offset", metavar="COLUMN", help="Added to every prediction, before exp of poisson and gamma."),
     option(
         "--loss",
-        type=Choice(["squared", "huber", "poisson", "logistic"]),
+        type=LOSS,
         default="squared",
-        help="logistic: two classes or more; labels may be text.",
+        help="squared, huber[:DELTA], quantile[:LEVEL], poisson, gamma; logistic (two classes or more) and "
+        "squared_hinge (two), whose labels may be text.",
     ),
     option(
         "--constraint",

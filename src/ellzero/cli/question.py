@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from ..displays.base import coordinate_names
-from ..estimators.request import Request, classifier_ridge, read_classes, read_k, read_ks, read_loss
+from ..estimators.request import CLASS_LOSSES, Request, classifier_ridge, read_classes, read_k, read_ks, read_loss
 from ..risks import LinearModel
 from ..sets import ConstraintSet
 from ..solver.result import Result
@@ -22,7 +22,8 @@ class Question:
         data: str,
         target: str | None,
         kind: str | None,
-        loss: str,
+        loss: str | tuple[str, float],
+        offset: str | None,
         constraints: tuple[ConstraintSet, ...],
         groups: str | None,
         keep: tuple[str, ...],
@@ -30,17 +31,25 @@ class Question:
         intercept: bool,
         standardize: bool,
     ) -> None:
-        self.data = read_data(data, target, kind, labels=loss == "logistic")
-        self.loss, self.intercept, self.ridge = loss, intercept, ridge or 0.0
+        self.data = read_data(data, target, kind, labels=loss in CLASS_LOSSES)
+        self.offset = offset
+        if offset is not None:
+            self.data = self.data.without_offset(offset)
+        self.loss = loss if isinstance(loss, str) else f"{loss[0]}:{loss[1]:g}"
+        self.intercept, self.ridge = intercept, ridge or 0.0
         labels = None if groups is None else read_groups(groups, self.data.names)
         self.target, self.kept = target, keep
         self.classes = None
-        if loss == "logistic":
+        if loss in CLASS_LOSSES:
             self.classes = np.unique(self.data.y)
             if self.classes.size < 2:
                 raise ValueError(f"{data}: the target has one class only, {self.classes[0]!r}; two are needed")
             self.ridge = classifier_ridge(self.data.X) if ridge is None else ridge
-        self.maker = read_loss(loss, self.data.y, None) if self.classes is None else read_classes(self.data.y, None)
+        y = self.data.y
+        if self.classes is None:
+            self.maker = read_loss(loss, y if offset is None else y - self.data.offset, None)
+        else:
+            self.maker = read_classes(y, None, loss)
         self.risk = self.risk_of(self.data)
         asked = constraint_of(constraints, labels), labels, self.data.places(keep, "--keep")
         self.request = Request.read(self.risk, *asked, standardize)
@@ -49,7 +58,7 @@ class Question:
 
     def risk_of(self, data: Data) -> LinearModel:
         """The risk on some rows."""
-        return self.maker(data.X, data.y, ridge=self.ridge, fit_intercept=self.intercept)
+        return self.maker(data.X, data.y, ridge=self.ridge, fit_intercept=self.intercept, offset=data.offset)
 
     def k(self, k: int | float) -> int:
         """k, from a number or a fraction."""
@@ -72,6 +81,7 @@ class Question:
             "target": self.target,
             "classes": None if self.classes is None else self.classes.tolist(),
             "loss": self.loss,
+            "offset": self.offset,
             "ridge": self.risk.ridge,
             "intercept": self.intercept,
         }
@@ -90,7 +100,12 @@ class Question:
         """For people."""
         rows, columns = self.data.shape
         classes = "" if self.classes is None else f", {self.classes.size} classes"
-        return f"{self.data.path}: {rows} rows, {columns} columns{classes}; {self.loss} loss"
+        return f"{self.data.path}: {rows} rows, {columns} columns{classes}; {self.loss} loss{self._smoothed()}"
+
+    def _smoothed(self) -> str:
+        """By how much a loss was changed to be smooth, if it was."""
+        error = getattr(self.risk, "smoothing_error", None)
+        return "" if error is None else f", smoothed: at most {error:.3g} below the pinball loss"
 
     def tell(self) -> dict[str, str]:
         """For the readers of a report."""
@@ -99,7 +114,8 @@ class Question:
             "data": f"{self.data.path}, {rows} rows, {columns} columns",
             "explained": "the labels of the file" if self.target is None else self.target,
             **({} if self.classes is None else {"classes": ", ".join(map(str, self.classes))}),
-            "loss": self.loss,
+            "loss": self.loss + self._smoothed(),
+            **({} if self.offset is None else {"offset": self.offset}),
             "ridge": f"{self.risk.ridge:.6g}",
             "intercept": "fitted; not counted, constrained or penalised" if self.intercept else "none",
             **({"always kept": ", ".join(self.kept)} if self.kept else {}),

@@ -16,7 +16,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from .._core.arrays import to_host
 from .._core.blocks import facts, fragment, table
-from .._core.validation import as_array, is_masked
+from .._core.validation import as_array, as_numbers, check_finite, is_masked
 from ..risks import LinearModel
 from ..solver.methods import Method
 from ..solver.result import Result, Status
@@ -44,7 +44,7 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
 
     # Reading.
 
-    def _maker(self, y: np.ndarray, sample_weight: np.ndarray | None) -> Maker:
+    def _maker(self, y: np.ndarray, sample_weight: np.ndarray | None, offset: np.ndarray | None) -> Maker:
         """What makes the risk of any rows, of a y that it can be made of."""
         raise NotImplementedError
 
@@ -52,8 +52,10 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         """Where none is asked for."""
         return 0.0
 
-    def _read(self, X: Any, y: Any, sample_weight: Any, *, reset: bool = True) -> tuple[Any, Any, Any]:
-        for name, given in (("X", X), ("y", y), ("sample_weight", sample_weight)):
+    def _read(
+        self, X: Any, y: Any, sample_weight: Any, offset: Any, *, reset: bool = True
+    ) -> tuple[Any, Any, Any, Any]:
+        for name, given in (("X", X), ("y", y), ("sample_weight", sample_weight), ("offset", offset)):
             if is_masked(given):
                 as_array(given, name)  # says what to do
             if getattr(getattr(given, "dtype", None), "kind", None) in ("m", "M"):
@@ -72,10 +74,15 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
             with np.errstate(over="ignore"):
                 if np.isinf(sample_weight.sum()):  # only ratios matter
                     sample_weight = sample_weight / sample_weight.max()
-        return X, y, sample_weight
+        return X, y, sample_weight, None if offset is None else _rows(offset, X.shape[0], 1 if numeric else 2)
 
-    def _risk(self, maker: Maker, X: Any, y: Any, sample_weight: Any, ridge: float) -> LinearModel:
-        return maker(X, y, ridge=ridge, sample_weight=sample_weight, fit_intercept=self.fit_intercept)
+    def _risk(self, maker: Maker, X: Any, y: Any, sample_weight: Any, offset: Any, ridge: float) -> LinearModel:
+        weights = self._weights(y, sample_weight)
+        return maker(X, y, ridge=ridge, sample_weight=weights, offset=offset, fit_intercept=self.fit_intercept)
+
+    def _weights(self, y: np.ndarray, sample_weight: np.ndarray | None) -> np.ndarray | None:
+        """The weights of rows that are fitted."""
+        return sample_weight
 
     def _request(self, risk: LinearModel) -> Request:
         names = getattr(self, "feature_names_in_", None)
@@ -89,7 +96,7 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
 
     # Fitting.
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Any:
         """Find the coefficients.
 
         Parameters
@@ -98,14 +105,16 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         y : array of shape (n_samples,)
         sample_weight : array of shape (n_samples,), optional
             At least 0; a row of weight 2 counts as two rows.
+        offset : array of shape (n_samples,), optional
+            Added to each x_iᵀw + b: the logarithm of the exposure for losses of counts, say.
         """
-        read = self._read(X, y, sample_weight)
+        read = self._read(X, y, sample_weight, offset)
         maker = self._maker(*read[1:])
         ridge = self._default_ridge(read[0], read[2]) if self.ridge is None else self.ridge
         risk = self._risk(maker, *read, ridge)
         request = self._request(risk)
         k = read_k(self.k, risk.n_features, request.keep.size)
-        self._keep_answer(risk, self._answers(risk, [k], request)[-1], request, (X, y, sample_weight))
+        self._keep_answer(risk, self._answers(risk, [k], request)[-1], request, (X, y, sample_weight, offset))
         return self
 
     def _keep_answer(self, risk: LinearModel, result: Result, request: Request, data: tuple[Any, ...]) -> None:
@@ -125,15 +134,20 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
 
     # Using.
 
-    def _linear(self, X: Any) -> np.ndarray:
-        """XWᵀ + b, from the columns that W needs."""
+    def _linear(self, X: Any, offset: Any = None) -> np.ndarray:
+        """XWᵀ + b + offset, from the columns that W needs."""
         check_is_fitted(self)
         b = getattr(self, "intercept_", 0.0)
         X = validate_data(self, X, reset=False, accept_sparse=("csr", "csc"), dtype=(np.float64, np.float32))
         if issparse(X):
-            return np.asarray(X @ self.coef_.T + b)
-        needed = np.flatnonzero(np.atleast_2d(self.coef_).any(axis=0))
-        return np.asarray(X[:, needed] @ self.coef_[..., needed].T + b)
+            z = np.asarray(X @ self.coef_.T + b)
+        else:
+            needed = np.flatnonzero(np.atleast_2d(self.coef_).any(axis=0))
+            z = np.asarray(X[:, needed] @ self.coef_[..., needed].T + b)
+        offset = self.__dict__.get("_scored_offset") if offset is None else _rows(offset, X.shape[0], z.ndim)
+        if offset is None:
+            return z
+        return np.asarray(z + (offset if offset.ndim == z.ndim else offset[:, None]))
 
     def _get_support_mask(self) -> np.ndarray:
         """Features with a nonzero coefficient, and those that are always kept."""
@@ -147,6 +161,7 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         X: Any,
         y: Any,
         sample_weight: Any = None,
+        offset: Any = None,
         *,
         time_limit: float | None = None,
         target_gap: float | None = None,
@@ -155,7 +170,7 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X, y, sample_weight
+        X, y, sample_weight, offset
             The data of the fit: an estimator does not keep them.
         time_limit, target_gap : float, optional
             As for `ellzero.certify`.
@@ -166,9 +181,9 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
             Also in ``certificate_`` and ``result_.certificate``.
         """
         check_is_fitted(self)
-        read = self._read(X, y, sample_weight, reset=False)
+        read = self._read(X, y, sample_weight, offset, reset=False)
         risk = self._risk(self._maker(*read[1:]), *read, self.ridge_)
-        given = "X, y and sample_weight"
+        given = "X, y and sample_weight" if offset is None else "X, y, sample_weight and offset"
         return certify_fitted(self, risk, given, time_limit=time_limit, target_gap=target_gap)
 
     def __getattr__(self, name: str) -> Any:
@@ -177,7 +192,7 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
             if self.result_.certificate is not None:  # of the exact method
                 return self.result_.certificate
             data = tuple(refer() for refer in self.__dict__.get("_data", ()))
-            if len(data) != 3 or data[0] is None or data[1] is None:
+            if len(data) != 4 or data[0] is None or data[1] is None:
                 raise AttributeError(
                     "certificate_ needs the data of the fit, which the estimator does not keep and nobody else does "
                     "any more; use certify(X, y)"
@@ -211,6 +226,15 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def _rows(offset: Any, n: int, most: int) -> np.ndarray:
+    """An offset: a number for each row, or where there may be two axes one for each row and class."""
+    values = as_numbers(offset, "offset").astype(np.float64)
+    if not 1 <= values.ndim <= most or len(values) != n:
+        raise ValueError(f"offset must have one entry for each of the {n} rows of X, got shape {values.shape}")
+    check_finite(values, "offset")
+    return values
 
 
 def _weakly(thing: Any) -> Callable[[], Any]:

@@ -5,31 +5,39 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
+from sklearn.metrics import r2_score
 
 from ..risks import LinearModel
 from .base import SparseLinearModel
 from .cross_validation import ChosenByCrossValidation
 from .request import Maker, read_loss
 
+#: losses of exp(x_iᵀw + b)
+_LOGARITHMIC = ("poisson", "gamma")
+
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class _Regressor(RegressorMixin, SparseLinearModel):  # type: ignore[misc]
     loss: Any = "squared"
 
-    def _maker(self, y: np.ndarray, sample_weight: np.ndarray | None) -> Maker:
-        return read_loss(self.loss, y, sample_weight)
+    def _maker(self, y: np.ndarray, sample_weight: np.ndarray | None, offset: np.ndarray | None) -> Maker:
+        return read_loss(self.loss, y if offset is None else y - offset, sample_weight)
 
     def _set_coefficients(self, x: np.ndarray, intercept: Any, risk: LinearModel) -> None:
         self.coef_, self.intercept_ = x, float(intercept)
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Xw + b, or exp of it for the Poisson loss, of shape (n_samples,)."""
-        z = self._linear(X)
-        return np.exp(z) if self.loss == "poisson" else z
+    def predict(self, X: Any, offset: Any = None) -> np.ndarray:
+        """Xw + b + offset, or exp of it for the losses of counts and amounts, of shape (n_samples,)."""
+        z = self._linear(X, offset)
+        return np.exp(z) if self.loss in _LOGARITHMIC else z
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
+        """R², the share of the variance of y that the predictions explain."""
+        return float(r2_score(y, self.predict(X, offset), sample_weight=sample_weight))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.target_tags.positive_only = self.loss == "poisson"
+        tags.target_tags.positive_only = self.loss in _LOGARITHMIC
         return tags
 
 
@@ -42,9 +50,11 @@ class SparseRegressor(_Regressor):
     k : int, float or sparsity, optional
         How many nonzero coefficients are allowed, or which fraction of them, or what else is counted; 5 by default, or
         as many as there are.
-    loss : {"squared", "huber", "poisson"} or ("huber", delta)
+    loss : {"squared", "huber", "quantile", "poisson", "gamma"}, ("huber", delta) or ("quantile", τ)
         ℓ. Huber's is quadratic up to delta, in the units of y, and linear beyond; delta is 1.35 robust standard
-        deviations of y if it is not given. "poisson" is half the deviance of counts, predictions are exp(x_iᵀw + b).
+        deviations of y if it is not given. "quantile" is the pinball loss of the median, or of another quantile τ, its
+        kink smoothed over a hundredth of a robust standard deviation of y (see `ellzero.risks.Quantile`). "poisson" is
+        half the deviance of counts, "gamma" that of positive amounts; their predictions are exp(x_iᵀw + b).
     constraint : set, word or mapping, optional
         Γ, in the units of X and y: a set of `ellzero.sets`, or "nonnegative", "nonpositive", "simplex" (w >= 0,
         Σw = 1), "subsimplex" (w >= 0, Σw <= 1). With groups, the set of every group, or a mapping from label to set.

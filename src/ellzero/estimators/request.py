@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from .._core.interruption import whole_call
-from .._core.validation import check_indices, check_positive, is_masked
+from .._core.validation import check_indices, check_nonnegative, check_positive, is_masked
 from ..minimize import minimize, minimize_path
-from ..risks import Huber, LeastSquares, LinearModel, Logistic, Multinomial, Poisson
+from ..risks import Gamma, Huber, LeastSquares, LinearModel, Logistic, Multinomial, Poisson, Quantile, SquaredHinge
 from ..risks.base import Risk
-from ..risks.losses import huber_delta
+from ..risks.robust import huber_delta, quantile_smoothing
 from ..sets import Box, ConstraintSet, Everywhere, GroupWise, NonNegative, Simplex, SubSimplex
 from ..solver.methods import Method, preset
 from ..solver.path import SparsePath
@@ -25,7 +25,7 @@ from ..solver.problem import for_every_output
 from ..solver.result import Result
 from ..sparsity import Sparsity
 
-#: makes the risk of any rows: maker(X, y, ridge=, sample_weight=, fit_intercept=)
+#: makes the risk of any rows: maker(X, y, ridge=, sample_weight=, offset=, fit_intercept=)
 Maker = Callable[..., LinearModel]
 
 WORDS: dict[str, Callable[[], ConstraintSet]] = {
@@ -34,7 +34,15 @@ WORDS: dict[str, Callable[[], ConstraintSet]] = {
     "simplex": lambda: Simplex(1.0),
     "subsimplex": lambda: SubSimplex(1.0),
 }
-_LOSSES: dict[str, Maker] = {"squared": LeastSquares, "huber": Huber, "poisson": Poisson}
+LOSSES: dict[str, Maker] = {
+    "squared": LeastSquares,
+    "huber": Huber,
+    "quantile": Quantile,
+    "poisson": Poisson,
+    "gamma": Gamma,
+}
+#: losses of classes
+CLASS_LOSSES = ("logistic", "squared_hinge")
 _DEFAULT_K = 5
 #: times the typical variance of a column, the ridge of classifiers: without any, classes that a line can separate
 #: have no finite answer
@@ -148,24 +156,59 @@ def read_ks(ks: Any, n_coefficients: int, n_kept: int, name: str = "ks", *, stri
 
 
 def read_loss(loss: Any, y: np.ndarray, sample_weight: np.ndarray | None) -> Maker:
-    """The risk of a regression; the turning point of Huber's loss follows from the spread of y if it is not given."""
-    word, delta = loss if isinstance(loss, tuple) and len(loss) == 2 else (loss, None)
-    if not isinstance(word, str) or word not in _LOSSES or (delta is not None and word != "huber"):
-        raise ValueError(f'loss must be "squared", "poisson", "huber" or ("huber", delta), got {loss!r}')
-    if word != "huber":
-        return _LOSSES[word]
-    delta = huber_delta(y, sample_weight) if delta is None else check_positive(delta, "delta of the loss")
-    return partial(Huber, delta=delta)
+    """The risk of a regression; where Huber's loss turns, and a quantile's smoothing, follow from the spread of y."""
+    word, number = loss if isinstance(loss, tuple) and len(loss) == 2 else (loss, None)
+    known = isinstance(word, str) and word in LOSSES
+    if not known or (number is not None and word not in ("huber", "quantile")):
+        raise ValueError(
+            'loss must be "squared", "poisson", "gamma", "huber" or ("huber", delta), "quantile" or ("quantile", τ), '
+            f"got {loss!r}"
+        )
+    if word == "huber":
+        delta = huber_delta(y, sample_weight) if number is None else check_positive(number, "delta of the loss")
+        return partial(Huber, delta=delta)
+    if word == "quantile":
+        level = 0.5 if number is None else number
+        return partial(Quantile, quantile=level, smoothing=quantile_smoothing(y, sample_weight))
+    return LOSSES[word]
 
 
-def read_classes(y: np.ndarray, sample_weight: np.ndarray | None) -> Maker:
+def read_classes(y: np.ndarray, sample_weight: np.ndarray | None, loss: Any = "logistic") -> Maker:
     """The risk of a classification, for two classes or more."""
+    if not isinstance(loss, str) or loss not in CLASS_LOSSES:
+        raise ValueError(f"loss must be one of {', '.join(map(repr, CLASS_LOSSES))}, got {loss!r}")
     there = np.unique(y if sample_weight is None else y[sample_weight > 0])
     if there.size < 2:
         raise ValueError(
             f"y must hold at least two classes with positive sample_weight, got one class: {there.tolist()}"
         )
+    if loss == "squared_hinge":
+        return SquaredHinge  # which says itself what to do with more than two
     return Logistic if np.unique(y).size == 2 else Multinomial
+
+
+def class_weights(class_weight: Any, y: np.ndarray, sample_weight: np.ndarray | None) -> np.ndarray | None:
+    """The weights of the rows times those of their classes; "balanced": every class has the same sum."""
+    if class_weight is None:
+        return sample_weight
+    weights = np.ones(y.shape[0]) if sample_weight is None else sample_weight
+    labels, position = np.unique(y, return_inverse=True)
+    if isinstance(class_weight, str) and class_weight == "balanced":
+        sums = np.bincount(position, weights)
+        factor = weights.sum() / (labels.size * np.where(sums > 0, sums, 1.0))
+    elif isinstance(class_weight, Mapping):
+        known = labels.tolist()
+        unknown = [label for label in class_weight if label not in known]
+        if unknown:
+            raise ValueError(
+                f"class_weight names the class {unknown[0]!r}, which y does not hold; it holds {known[:5]}"
+            )
+        factor = np.array([check_nonnegative(class_weight.get(c, 1.0), f"class_weight of {c!r}") for c in known])
+    else:
+        raise ValueError(
+            f'class_weight must be "balanced", a mapping from label to weight, or None; got {class_weight!r}'
+        )
+    return np.asarray(weights * factor[position])
 
 
 def classifier_ridge(X: Any, sample_weight: np.ndarray | None = None) -> float:

@@ -65,10 +65,12 @@ class _Survival(SparseLinearModel):
     ties: str = "breslow"
     fit_intercept: bool = field(default=False, init=False)  # there is none: the baseline hazard has taken its place
 
-    def _read(self, X: Any, y: Any, sample_weight: Any, *, reset: bool = True) -> tuple[Any, Any, Any]:
+    def _read(
+        self, X: Any, y: Any, sample_weight: Any, offset: Any, *, reset: bool = True
+    ) -> tuple[Any, Any, Any, Any]:
         y, strata = _outcome(y, None)
         outcome = read_outcome(y)
-        X, _, sample_weight = super()._read(X, outcome[:, 0], sample_weight, reset=reset)
+        X, _, sample_weight, offset = super()._read(X, outcome[:, 0], sample_weight, offset, reset=reset)
         if outcome.shape[1] == 3:
             if strata is not None:
                 raise ValueError("strata are given twice, as an argument and as the third column of y; leave one out")
@@ -82,9 +84,9 @@ class _Survival(SparseLinearModel):
             number = place.astype(float)
         if reset:
             self.strata_: Any = labels
-        return X, np.column_stack([outcome[:, :2], number]), sample_weight
+        return X, np.column_stack([outcome[:, :2], number]), sample_weight, offset
 
-    def _maker(self, y: np.ndarray, sample_weight: np.ndarray | None) -> Maker:
+    def _maker(self, y: np.ndarray, sample_weight: np.ndarray | None, offset: np.ndarray | None) -> Maker:
         return partial(_cox, ties=self.ties)
 
     def _default_ridge(self, X: Any, sample_weight: np.ndarray | None) -> float:
@@ -99,6 +101,7 @@ class _Survival(SparseLinearModel):
         X: Any,
         y: Any,
         sample_weight: Any = None,
+        offset: Any = None,
         *,
         strata: Any = None,
         time_limit: float | None = None,
@@ -108,27 +111,29 @@ class _Survival(SparseLinearModel):
 
         Parameters
         ----------
-        X, y, sample_weight, strata
+        X, y, sample_weight, offset, strata
             The data of the fit: an estimator does not keep them.
         time_limit, target_gap : float, optional
             As for `ellzero.certify`.
         """
         outcome = _outcome(y, strata)
-        return super().certify(X, outcome, sample_weight, time_limit=time_limit, target_gap=target_gap)
+        return super().certify(X, outcome, sample_weight, offset, time_limit=time_limit, target_gap=target_gap)
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Xw, the logarithm of the risk relative to the baseline, of shape (n_samples,): higher is earlier."""
-        return self._linear(X)
+    def predict(self, X: Any, offset: Any = None) -> np.ndarray:
+        """Xw + offset, the logarithm of the risk relative to the baseline, (n_samples,): higher is earlier."""
+        return self._linear(X, offset)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None, *, strata: Any = None) -> float:
+    def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None, *, strata: Any = None) -> float:
         """The concordance index of the predictions, see `ellzero.concordance_index`; pairs within strata only."""
         outcome = read_outcome(_outcome(y, strata).y)
         if strata is None and outcome.shape[1] == 3:
             strata = outcome[:, 2]
-        risk = self.predict(X)
+        risk = self.predict(X, offset)
         return concordance_index(outcome[:, 0], outcome[:, 1], risk, sample_weight=sample_weight, strata=strata)
 
-    def predict_survival_function(self, X: Any, times: Any = None, *, strata: Any = None) -> np.ndarray:
+    def predict_survival_function(
+        self, X: Any, times: Any = None, offset: Any = None, *, strata: Any = None
+    ) -> np.ndarray:
         """P(no event until t) = exp(-H(t) exp(xᵀw)), H the cumulative baseline hazard (Breslow's or Efron's estimator).
 
         Parameters
@@ -136,6 +141,8 @@ class _Survival(SparseLinearModel):
         X : array, DataFrame or sparse matrix of shape (n_samples, n_features)
         times : array of shape (m,), optional
             By default those of the events of the fit, in increasing order.
+        offset : array of shape (n_samples,), optional
+            Added to each xᵀw.
         strata : array of shape (n_samples,), optional
             The labels of the rows, if the model was fitted with strata.
 
@@ -143,7 +150,7 @@ class _Survival(SparseLinearModel):
         -------
         array of shape (n_samples, m)
         """
-        z = self.predict(X)
+        z = self.predict(X, offset)
         if times is None:
             times = np.unique(np.concatenate([when for when, _ in self.baseline_.values()]))
         times = np.atleast_1d(as_numbers(times, "times").astype(float))
@@ -220,7 +227,7 @@ class SparseCox(_Survival):
 
     k: Any = None
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, strata: Any = None) -> Any:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None, *, strata: Any = None) -> Any:
         """Find the coefficients.
 
         Parameters
@@ -232,10 +239,12 @@ class SparseCox(_Survival):
             scikit-survival. A third column of an array is the number of the row's stratum.
         sample_weight : array of shape (n_samples,), optional
             At least 0.
+        offset : array of shape (n_samples,), optional
+            Added to each x_iᵀw: what is known of the logarithm of a row's risk.
         strata : array of shape (n_samples,), optional
             A label for each row; each stratum has a baseline hazard of its own.
         """
-        return super().fit(X, _outcome(y, strata), sample_weight)
+        return super().fit(X, _outcome(y, strata), sample_weight, offset)
 
 
 @dataclass(eq=False, repr=False)
@@ -267,17 +276,19 @@ class SparseCoxCV(ChosenByCrossValidation, _Survival):
 
     _relative_ridges = (0.01, 0.1, 1.0)
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, strata: Any = None, **params: Any) -> Any:
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None, *, strata: Any = None, **params: Any
+    ) -> Any:
         """Choose k and the ridge, and find the coefficients.
 
         Parameters
         ----------
-        X, y, sample_weight, strata
+        X, y, sample_weight, offset, strata
             As for `SparseCox`.
         **params
             For the splitter and the scorer, where scikit-learn's metadata routing is enabled.
         """
-        return super().fit(X, _outcome(y, strata), sample_weight, **params)
+        return super().fit(X, _outcome(y, strata), sample_weight, offset, **params)
 
     def _split(self, data: tuple[Any, ...], sample_weight: Any, params: dict[str, Any]) -> tuple[list[Any], Any]:
         if self.cv is not None and not isinstance(self.cv, int):
@@ -286,7 +297,7 @@ class SparseCoxCV(ChosenByCrossValidation, _Survival):
         return list(folds), {} if sample_weight is None else {"sample_weight": data[2]}
 
     def _held_out_loss(self, whole: LinearModel, solution: Any, data: tuple[Any, ...], rows: np.ndarray) -> float:
-        _, y, weights = data
+        _, y, weights, offset = data
         z = np.asarray(whole.predict(solution[0]), dtype=float)[:, None]
         others = np.setdiff1d(np.arange(len(y)), rows)
         events = y[:, 1] if weights is None else y[:, 1] * weights
@@ -297,7 +308,7 @@ class SparseCoxCV(ChosenByCrossValidation, _Survival):
             )
         losses = []
         for part in (np.arange(len(y)), others):
-            share = None if weights is None else weights[part]
-            risk = _cox(z[part], y[part], ties=self.ties, sample_weight=share)
+            share, shift = (None if rows is None else rows[part] for rows in (weights, offset))
+            risk = _cox(z[part], y[part], ties=self.ties, sample_weight=share, offset=shift)
             losses.append(events[part].sum() * risk.value([1.0]))
         return float(losses[0] - losses[1]) / float(left)

@@ -4,10 +4,12 @@ from .base import Constant, Point, Risk
 from .blackbox import BlackBox, BlackBoxError
 from .cox import Cox
 from .curvature import Curvature
+from .exponential import Gamma, Poisson
 from .linear import LinearModel
-from .losses import Huber, LeastSquares, Logistic, Poisson
+from .losses import LeastSquares, Logistic, SquaredHinge
 from .multinomial import Multinomial
 from .quadratic import Quadratic
+from .robust import Huber, Quantile
 from .smooth import Smooth
 
 __all__ = [
@@ -16,6 +18,7 @@ __all__ = [
     "Constant",
     "Cox",
     "Curvature",
+    "Gamma",
     "Huber",
     "LeastSquares",
     "LinearModel",
@@ -24,6 +27,8 @@ __all__ = [
     "Point",
     "Poisson",
     "Quadratic",
+    "Quantile",
     "Risk",
     "Smooth",
+    "SquaredHinge",
 ]

@@ -113,6 +113,8 @@ class Multinomial(LinearModel):
             # in memory the product in this order, so that the predictions of a point lie together without a copy
             z = self.design.T.adjoint(coefficients.T) if self.design.in_memory else self.design.forward(coefficients.T)
             z = np.ascontiguousarray(z.T).reshape(-1, c, n)
+            if self.offset is not None:
+                z += self.offset.T
             values[some] -= np.tensordot(z, label, axes=2)
             top = z.max(axis=1)
             z -= top[:, None, :]
@@ -123,7 +125,7 @@ class Multinomial(LinearModel):
         """The b that is best for w, on the host; zeros without an intercept."""
         if not self.fit_intercept:
             return np.zeros(self.classes_.size)
-        return to_host(self._best_intercept(self._predict(self.design, self.as_vector(w))))
+        return to_host(self._best_intercept(self._with_offset(self._predict(self.design, self.as_vector(w)))))
 
     def _best_intercept(self, z: Array) -> Array:
         """Newton's method with step halving on φ(b) = Σ share log Σ_j exp(z_j + b_j) - Σ class_share·b."""
