@@ -10,6 +10,8 @@ import numpy as np
 from .._core.arrays import to_host
 from ..design import Design
 
+_TOGETHER = 64  # columns whose products are as quick as those of a few
+
 
 class Curvature(ABC):
     """G with R(w + u) ≈ R(w) + <∇R(w), u> + uᵀGu: ½∇²R at a point w, or a matrix above it.
@@ -51,6 +53,18 @@ class Curvature(ABC):
     @abstractmethod
     def block(self, index: np.ndarray) -> np.ndarray:
         """G[index, index]."""
+
+    def blocks(self, groups: list[np.ndarray]) -> list[np.ndarray]:
+        """G[g, g] of each of these disjoint sets of coordinates, some of them at a time."""
+        found: list[np.ndarray] = []
+        before = np.cumsum([0, *(g.size for g in groups)])[:-1]
+        for batch in np.unique(before // _TOGETHER):
+            some = [groups[i] for i in np.flatnonzero(before // _TOGETHER == batch)]
+            members = np.sort(np.concatenate(some))
+            G = self.block(members)
+            places = [np.searchsorted(members, g) for g in some]
+            found.extend(G[np.ix_(place, place)] for place in places)
+        return found
 
     def correction(self, w: np.ndarray, state: Any) -> np.ndarray | None:
         """argmin R(w + u) over u for a quadratic R, more accurately than by G; None where there is no better way.
@@ -145,3 +159,6 @@ class DampedCurvature(Derived):
 
     def block(self, index: np.ndarray) -> np.ndarray:
         return self.inner.block(index) + np.diag(self.damping[index])
+
+    def blocks(self, groups: list[np.ndarray]) -> list[np.ndarray]:
+        return [G + np.diag(self.damping[g]) for G, g in zip(self.inner.blocks(groups), groups, strict=True)]

@@ -38,7 +38,7 @@ def from_damped(state: State, search: SwapSearch, again: Again) -> Point | None:
     for share in _LADDER:
         damped = dataclasses.replace(state.problem, risk=Damped(risk, share * size, search.model))
         rung = again(damped, x)
-        climb = SwapSearch(damped, rung.units, search.deadline, False)
+        climb = SwapSearch(damped, rung.units, search.deadline, thorough=False, certain=False)
         x = climb.improve(rung.best).w
         for count in ("n_gradients", "n_values", "n_thresholds", "n_monitor"):
             setattr(state.counts, count, getattr(state.counts, count) + getattr(rung.counts, count))

@@ -8,13 +8,15 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from .._core.arrays import to_host
 from ..risks.base import Point
 from ..sets import ConstraintSet, EmptySlice
+from .atom_moves import AtomMoves
+from .moves import Books, Exchange, chunks, inverse
 from .problem import Problem
 from .projections import proposed_support
 from .refit import Units, refit
@@ -26,12 +28,6 @@ _SHARE = 0.5  # of the square of a column left out, inside the span of the kept 
 _DOUBT = 0.25  # how much of the cost of a place the formula may be wrong by
 
 
-def _chunks(a: np.ndarray, width: int) -> list[np.ndarray]:
-    """Pieces of an array along its last axis, so many that this wide they stay in the cache."""
-    step = max(1, 2**16 // max(width, 1))
-    return [a[..., start : start + step] for start in range(0, a.shape[-1], step)]
-
-
 def _contenders(worth: np.ndarray, diagonal: np.ndarray, q: np.ndarray, loss: float) -> np.ndarray:
     """The newcomers j that may pay for the cheapest place, the one of this loss ω²: without them none helps.
 
@@ -41,61 +37,6 @@ def _contenders(worth: np.ndarray, diagonal: np.ndarray, q: np.ndarray, loss: fl
     """
     span = np.sqrt(diagonal) - np.sqrt(np.maximum(diagonal - q, 0.0))
     return np.flatnonzero(worth > (1 - 1e-9) * math.sqrt(loss) * span)
-
-
-def _inverse(G: np.ndarray) -> np.ndarray:
-    """G⁻¹, or that of G with next to nothing, 1e-13, more on its diagonal where columns depend on each other.
-
-    1/H_ii is what the other columns leave of column i: that little for one that is a copy or a combination of others,
-    as it must be, for such a column costs nothing to drop. NaN where G is not finite.
-    """
-    diagonal = np.maximum(np.diagonal(G), 1e-300)
-    try:
-        if (np.diagonal(np.linalg.cholesky(G)) ** 2 > 1e-11 * diagonal).all():
-            return np.linalg.inv(G)
-    except np.linalg.LinAlgError:
-        pass
-    size = np.sqrt(diagonal)
-    damped = G / size / size[:, None] + max(1e-13, 10 * np.finfo(float).eps * len(G)) * np.eye(len(G))
-    try:
-        return np.asarray(np.linalg.inv(damped) / size / size[:, None])
-    except np.linalg.LinAlgError:
-        return np.full(G.shape, np.nan)
-
-
-class Exchange(NamedTuple):
-    """A move from one choice to another: what leaves, what comes, and what it seems to gain.
-
-    The rank is that among the moves for the same place.
-    """
-
-    out: tuple[int, ...]
-    into: tuple[int, ...]
-    rank: int
-    gain: float
-
-
-@dataclass
-class _Books:
-    """The terms of the formula at a point, see `SwapSearch`.
-
-    Of the newcomers: the slope c without what the sum of a budget is worth, the price θ of a unit of a cap, the worth
-    of the slope (0 for those inside), G_jj and q_j (G_jj where q is too dear). Of the places S: their values, C (None
-    where it is too dear), H, its diagonal, and the loss that removing each costs.
-    """
-
-    c: np.ndarray
-    price: Any
-    worth: np.ndarray
-    outside: np.ndarray
-    diagonal: np.ndarray
-    q: np.ndarray
-    S: np.ndarray
-    values: np.ndarray
-    C: np.ndarray | None
-    H: np.ndarray
-    h: np.ndarray
-    loss: np.ndarray
 
 
 @dataclass
@@ -134,6 +75,7 @@ class SwapSearch:
     units: Units | None = None
     deadline: float = math.inf
     thorough: bool = True
+    certain: bool = True
     max_rounds: int = 200
     patience: int = 4
     n_products: int = 0
@@ -215,9 +157,9 @@ class SwapSearch:
         if S.size == w.size:
             return None
         single = self.problem.sparsity.atoms is None
-        exact = model.exact and self.problem.gamma.whole_space and single
+        exact = model.exact and self.problem.gamma.whole_space
         books, least = self._books(w, c, S, model, diagonal), 1e-10 * (abs(point.value) + 1e-300)
-        ranked = self._single(books, model, exact, least) if single else self._whole_atoms(books, least)
+        ranked = self._single(books, model, exact, least) if single else self._whole_atoms(books, model, exact, least)
         first = [move for move in ranked if move.rank == 0 and move.gain > least]
         best = self._try(first[: _BATCH * (1 if exact else self.patience)], point, S)
         if best is point and self.thorough:  # the formula may be wrong about these
@@ -244,24 +186,24 @@ class SwapSearch:
                 best, used = candidate, set(trial.tolist())
         return best
 
-    def _books(self, w: np.ndarray, c: np.ndarray, S: np.ndarray, model: Any, diagonal: np.ndarray) -> _Books:
+    def _books(self, w: np.ndarray, c: np.ndarray, S: np.ndarray, model: Any, diagonal: np.ndarray) -> Books:
         shift, price = self.problem.gamma.shadow_prices(w, c)
         c, price = c - shift, np.broadcast_to(price, w.shape)
         outside = np.ones(w.size, dtype=bool)
         outside[S] = False
         worth = np.where(outside, self._worth(c, price), 0.0)
         C = model.columns(S) if S.size and model.affords(S.size) else None
-        H = _inverse(model.block(S) if C is None else C[S]) if S.size else np.empty((0, 0))
+        H = inverse(model.block(S) if C is None else C[S]) if S.size else np.empty((0, 0))
         h = np.maximum(np.diagonal(H), 1e-300)
         loss = w[S] ** 2 / h
         loss[np.isin(S, self.problem.kept)] = np.inf
         q = diagonal
-        if C is not None:
-            inside = [np.einsum("ij,ij->j", H @ part, part) for part in _chunks(C.T, S.size)]
+        if C is not None and self.problem.sparsity.atoms is None:
+            inside = [np.einsum("ij,ij->j", H @ part, part) for part in chunks(C.T, S.size)]
             q = np.maximum(diagonal - np.concatenate(inside), 0.0)
-        return _Books(c, price, worth, outside, diagonal, q, S, w[S], C, H, h, loss)
+        return Books(c, price, worth, outside, diagonal, q, S, w[S], C, H, h, loss)
 
-    def _single(self, books: _Books, model: Any, exact: bool, least: float) -> list[Exchange]:
+    def _single(self, books: Books, model: Any, exact: bool, least: float) -> list[Exchange]:
         """Exchanges of one coordinate for another, by their gain, and newcomers for places that are free.
 
         Where the formula is the truth, the best newcomer of each place, if it gains more than `least`; elsewhere its
@@ -292,7 +234,7 @@ class SwapSearch:
         return ranked
 
     def _swaps(
-        self, books: _Books, model: Any, rivals: int, doubt: float, least: float
+        self, books: Books, model: Any, rivals: int, doubt: float, least: float
     ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """Places of the support, the best newcomers for them that pay, or nearly, and their gains."""
         S, C, H, h, loss = books.S, books.C, books.H, books.h, books.loss
@@ -304,7 +246,7 @@ class SwapSearch:
             places = np.arange(S.size)
             rows = _contenders(books.worth, books.diagonal, books.q, (1 - doubt) * float(loss.min()))
         columns = np.arange(places.size)
-        for some in _chunks(rows, places.size):
+        for some in chunks(rows, places.size):
             B = images[some] if C is None else C[some] @ H
             slope = books.c[some, None] + B * (books.values / h)[places]
             room = books.diagonal[some, None]
@@ -321,29 +263,10 @@ class SwapSearch:
                 yield places[good], some[best[good]], (value - loss[places])[good]
                 won[best, columns] = -np.inf
 
-    def _whole_atoms(self, books: _Books, least: float) -> list[Exchange]:
-        """Exchanges of one atom for another by their gain: the formula, as if the newcomer's columns were orthogonal.
-
-        With M = inv(H_AA), removing A costs w_AᵀMw_A, and j then gains (c_j + B_jA M w_A)² / (q_j + B_jA M B_Aj).
-        """
-        sparsity, S = self.problem.sparsity, books.S
-        atoms = sparsity.atoms
-        assert atoms is not None
-        newcomers, B = np.setdiff1d(atoms, atoms[S]), np.zeros((1, S.size)) if books.C is None else books.C @ books.H
-        moves: list[Exchange] = []
-        places = [np.flatnonzero(atoms[S] == atom) for atom in np.setdiff1d(atoms[S], atoms[self.problem.kept])]
-        for P in places if sparsity.size(S) == sparsity.k else [*places, np.empty(0, dtype=np.intp)]:
-            M, B_P = np.linalg.pinv(books.H[np.ix_(P, P)]), B[:, P]
-            cost, slope = books.values[P] @ M @ books.values[P], books.c + B_P @ (M @ books.values[P])
-            room = np.maximum(books.q + np.sum(B_P @ M * B_P, axis=-1), 1e-9 * books.diagonal)
-            won = sparsity.sums(books.outside * self._worth(slope, books.price) ** 2 / room)[newcomers]
-            for j in np.argsort(-won)[:_BATCH].tolist():
-                into = np.flatnonzero(atoms == newcomers[j])
-                if won[j] > (1 - _DOUBT * self.thorough) * cost + least and sparsity.admits(
-                    np.union1d(np.delete(S, P), into)
-                ):
-                    moves.append(Exchange(tuple(S[P].tolist()), tuple(into.tolist()), 0, float(won[j] - cost)))
-        return sorted(moves, key=lambda move: -move.gain)
+    def _whole_atoms(self, books: Books, model: Any, exact: bool, least: float) -> list[Exchange]:
+        """Exchanges of one atom for another by their gain; see `AtomMoves`."""
+        moves = AtomMoves(self.problem, books, model, exact, self.certain, self._worth)
+        return moves.ranked(1 if exact else _BATCH, 0.0 if exact or not self.thorough else _DOUBT, least)
 
     @staticmethod
     def _vulnerable(loss: np.ndarray, reach: float) -> np.ndarray:
