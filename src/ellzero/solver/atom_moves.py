@@ -68,50 +68,74 @@ class AtomMoves:
     model: Any
     exact: bool
     certain: bool
-    worth: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    worth: Callable[..., np.ndarray]
 
     def ranked(self, rivals: int, doubt: float, least: float) -> list[Exchange]:
         """The best few newcomers of each place that pay, or nearly, by their gain."""
-        members = self._members()
-        places, slopes = self._places()
-        if not places or not members:
+        self.places, self.kinds, self.overlaps = [], [], []
+        members, slopes = self._members(), self._find_places()
+        if not self.places or not members:
             return []
         if not self.exact:
             members = self._shortlist(members, slopes)
-        cost = (1 - doubt) * np.array([place.cost for place in places]) + least
-        kinds = list(self._newcomers(members, slopes))
-        looks = [self._bound(kind) > (1 - _SHARE) * cost for kind in kinds] if self.exact else None
-        found = self._collected(places, kinds, looks, cost, rivals)
-        if not found and looks is not None and self.certain and self.books.C is not None:
-            rest = [
-                ~look & (self._bound(kind) > (1 - 1e-9 - self._overlap(kind))[:, None] * cost)
-                for kind, look in zip(kinds, looks, strict=True)
-            ]
-            found = self._collected(places, kinds, rest, cost, rivals)
+        cost = (1 - doubt) * np.array([place.cost for place in self.places]) + least
+        self.kinds = list(self._newcomers(members, slopes))
+        self.bounds = [np.sum(kind.slopes * _solve(kind.G, kind.slopes), axis=1) for kind in self.kinds]
+        looks = [bound > (1 - _SHARE) * cost * self.exact for bound in self.bounds]
+        found = self._collected(looks, cost, rivals)
+        if not found and self.certain and self.books.C is not None:
+            self.overlaps = [self._overlap(kind) for kind in self.kinds]
+            if self.exact:
+                self.bounds = [
+                    bound / np.maximum(1 - 1e-9 - overlap, 1e-9)[:, None]
+                    for bound, overlap in zip(self.bounds, self.overlaps, strict=True)
+                ]
+                rest = [~look & (bound > cost) for look, bound in zip(looks, self.bounds, strict=True)]
+                found = self._collected(rest, cost, rivals)
         return sorted(found, key=lambda move: -move.gain)
+
+    def nearest(self, number: int) -> tuple[list[np.ndarray], list[np.ndarray], np.ndarray]:
+        """Places, the newcomers that come nearest to paying for one, and what each gains in each, less the cost.
+
+        After `ranked` has found nothing. Places are positions in S, newcomers coordinates.
+        """
+        cost = np.array([place.cost for place in self.places])
+        near = [np.max(bound - cost, axis=1) for bound in self.bounds] if self.kinds else []
+        if not near:
+            return [], [], np.empty((0, 0))
+        limit = np.sort(np.concatenate(near))[::-1][: 2 * number][-1]
+        looks = [np.repeat((close >= limit)[:, None], cost.size, axis=1) for close in near]
+        names, won = self._looked_at(looks)
+        net = won - cost
+        best = np.argsort(-net.max(axis=1, initial=-np.inf), kind="stable")[:number]
+        return [place.positions for place in self.places], [names[j] for j in best], net[best]
+
+    @property
+    def atoms(self) -> np.ndarray:
+        """The atom of each coordinate."""
+        atoms = self.problem.sparsity.atoms
+        return np.arange(self.books.c.size) if atoms is None else atoms
 
     def _members(self) -> dict[int, np.ndarray]:
         """The coordinates of each atom left out."""
-        atoms = self.problem.sparsity.atoms
-        assert atoms is not None
+        atoms = self.atoms
         order = np.argsort(atoms, kind="stable")
         names, first = np.unique(atoms[order], return_index=True)
         inside = set(atoms[self.books.S].tolist())
         parts = zip(names.tolist(), np.split(order, first[1:]), strict=True)
         return {atom: index for atom, index in parts if atom >= 0 and atom not in inside}
 
-    def _places(self) -> tuple[list[Place], np.ndarray]:
-        """What may leave, and c_j + C_jS H_SA M w_A for every coordinate j and each of these."""
+    def _find_places(self) -> np.ndarray:
+        """What c_j + C_jS H_SA M w_A is worth for every coordinate j and each atom A that may leave."""
         books, sparsity = self.books, self.problem.sparsity
         S, H, w = books.S, books.H, books.values
-        assert sparsity.atoms is not None
-        mine, places = sparsity.atoms[S], []
-        for atom in np.setdiff1d(mine, sparsity.atoms[self.problem.kept]):
+        mine, places = self.atoms[S], self.places
+        for atom in np.setdiff1d(mine, self.atoms[self.problem.kept]):
             P = np.flatnonzero(mine == atom)
             M = np.linalg.pinv(H[np.ix_(P, P)], hermitian=True) if np.isfinite(H).all() else np.zeros((P.size, P.size))
             places.append(Place(P, M, M @ w[P], float(w[P] @ M @ w[P])))
         if books.C is None:  # each costs a product with X
-            places = sorted(places, key=lambda place: place.cost)[:8]
+            places[:] = sorted(places, key=lambda place: place.cost)[:8]
         U = np.zeros((S.size, len(places)))
         for a, place in enumerate(places):
             U[:, a] = H[:, place.positions] @ place.move
@@ -120,7 +144,7 @@ class AtomMoves:
             nobody = np.empty(0, dtype=np.intp)
             places.append(Place(nobody, np.empty((0, 0)), np.empty(0), 0.0))
             slopes = np.column_stack([slopes, books.c])
-        return places, np.sign(slopes) * self.worth(slopes, books.price[:, None])
+        return np.asarray(np.sign(slopes) * self.worth(slopes, books.price[:, None]))
 
     def _shortlist(self, members: dict[int, np.ndarray], slopes: np.ndarray) -> dict[int, np.ndarray]:
         """The best newcomers of each place, as if their columns were orthogonal."""
@@ -147,10 +171,6 @@ class AtomMoves:
                     slopes,
                 )
 
-    def _bound(self, kind: Newcomers) -> np.ndarray:
-        """sᵀG_JJ⁻¹s for each newcomer and place."""
-        return np.asarray(np.sum(kind.slopes * _solve(kind.G, kind.slopes), axis=1))
-
     def _overlap(self, kind: Newcomers) -> np.ndarray:
         """λ of each newcomer."""
         C = self._rows(kind)
@@ -163,34 +183,34 @@ class AtomMoves:
         assert self.books.C is not None
         return np.asarray(self.books.C[kind.index] * kind.scale[:, :, None])
 
-    def _collected(
-        self, places: list[Place], kinds: list[Newcomers], looks: list[np.ndarray] | None, cost: np.ndarray, rivals: int
-    ) -> list[Exchange]:
-        """The best few admitted newcomers of each place among those that are looked at."""
+    def _looked_at(self, looks: list[np.ndarray]) -> tuple[list[np.ndarray], np.ndarray]:
+        """The coordinates of the newcomers that are looked at, and what they gain in each place, or -inf."""
         names: list[np.ndarray] = []
-        gains: list[np.ndarray] = []
-        for number, kind in enumerate(kinds):
-            look = np.ones((len(kind.index), len(places)), dtype=bool) if looks is None else looks[number]
+        gains = [np.empty((0, len(self.places)))]
+        for kind, look in zip(self.kinds, looks, strict=True):
             rows = np.flatnonzero(look.any(axis=1))
             if rows.size:
                 part = kind.part(rows)
-                gains.append(self._gains(part, places, look[rows]))
+                gains.append(self._gains(part, look[rows]))
                 names.extend(map(np.unique, part.index))
-        won = np.concatenate(gains) if gains else np.empty((0, len(places)))
+        return names, np.concatenate(gains)
+
+    def _collected(self, looks: list[np.ndarray], cost: np.ndarray, rivals: int) -> list[Exchange]:
+        """The best few admitted newcomers of each place among those that are looked at."""
+        names, won = self._looked_at(looks)
         found: list[Exchange] = []
-        for a, place in enumerate(places):
+        for a, place in enumerate(self.places):
             left, rank = np.delete(self.books.S, place.positions), 0
             for j in np.argsort(-won[:, a], kind="stable").tolist():
                 if not won[j, a] > cost[a] or rank == rivals:
                     break
-                into = names[j]
-                if self.problem.sparsity.admits(np.union1d(left, into)):
+                if self.problem.sparsity.admits(np.union1d(left, names[j])):
                     out = tuple(self.books.S[place.positions].tolist())
-                    found.append(Exchange(out, tuple(into.tolist()), rank, float(won[j, a] - place.cost)))
+                    found.append(Exchange(out, tuple(names[j].tolist()), rank, float(won[j, a] - place.cost)))
                     rank += 1
         return found
 
-    def _gains(self, kind: Newcomers, places: list[Place], look: np.ndarray) -> np.ndarray:
+    def _gains(self, kind: Newcomers, look: np.ndarray) -> np.ndarray:
         """sᵀQ⁻¹s for newcomers and places, -inf where they are not looked at."""
         books, won = self.books, np.full(look.shape, -np.inf)
         Q = kind.G
@@ -199,7 +219,7 @@ class AtomMoves:
             B = C @ books.H
             Q = Q - B @ C.swapaxes(1, 2)
         ridge = _JITTER * np.eye(Q.shape[1])
-        for a, place in enumerate(places):
+        for a, place in enumerate(self.places):
             rows = np.flatnonzero(look[:, a])
             s, near = kind.slopes[rows, :, a], Q[rows]
             if books.C is not None:

@@ -17,6 +17,7 @@ from ..risks.base import Point
 from ..sets import ConstraintSet, EmptySlice
 from .atom_moves import AtomMoves
 from .moves import Books, Exchange, chunks, inverse
+from .pair_moves import NEWCOMERS, PairMoves
 from .problem import Problem
 from .projections import proposed_support
 from .refit import Units, refit
@@ -159,12 +160,21 @@ class SwapSearch:
         single = self.problem.sparsity.atoms is None
         exact = model.exact and self.problem.gamma.whole_space
         books, least = self._books(w, c, S, model, diagonal), 1e-10 * (abs(point.value) + 1e-300)
-        ranked = self._single(books, model, exact, least) if single else self._whole_atoms(books, model, exact, least)
+        moves = AtomMoves(self.problem, books, model, exact, self.certain, self._worth)
+        if single:
+            ranked = self._single(books, model, exact, least)
+        else:
+            ranked = moves.ranked(1 if exact else _BATCH, 0.0 if exact or not self.thorough else _DOUBT, least)
         first = [move for move in ranked if move.rank == 0 and move.gain > least]
         best = self._try(first[: _BATCH * (1 if exact else self.patience)], point, S)
         if best is point and self.thorough:  # the formula may be wrong about these
             done = set(first)
             best = self._try([move for move in ranked if move not in done][:_BATCH], point, S)
+        if best is point and self.certain and not self.problem.sparsity.plain:
+            if single:
+                moves.ranked(1, 0.0, math.inf)
+            pairs = PairMoves(self.problem, books, model, self._worth, *moves.nearest(NEWCOMERS))
+            best = self._try(pairs.ranked(0.0 if exact else _DOUBT, least)[:_BATCH], point, S)
         return None if best is point else best
 
     def _try(self, moves: list[Exchange], point: Point, S: np.ndarray) -> Point:
@@ -262,11 +272,6 @@ class SwapSearch:
                 good = value > (1 - doubt) * loss[places] + least
                 yield places[good], some[best[good]], (value - loss[places])[good]
                 won[best, columns] = -np.inf
-
-    def _whole_atoms(self, books: Books, model: Any, exact: bool, least: float) -> list[Exchange]:
-        """Exchanges of one atom for another by their gain; see `AtomMoves`."""
-        moves = AtomMoves(self.problem, books, model, exact, self.certain, self._worth)
-        return moves.ranked(1 if exact else _BATCH, 0.0 if exact or not self.thorough else _DOUBT, least)
 
     @staticmethod
     def _vulnerable(loss: np.ndarray, reach: float) -> np.ndarray:
