@@ -54,16 +54,17 @@ class Curvature(ABC):
     def block(self, index: np.ndarray) -> np.ndarray:
         """G[index, index]."""
 
-    def blocks(self, groups: list[np.ndarray]) -> list[np.ndarray]:
-        """G[g, g] of each of these disjoint sets of coordinates, some of them at a time."""
-        found: list[np.ndarray] = []
-        before = np.cumsum([0, *(g.size for g in groups)])[:-1]
-        for batch in np.unique(before // _TOGETHER):
-            some = [groups[i] for i in np.flatnonzero(before // _TOGETHER == batch)]
-            members = np.sort(np.concatenate(some))
-            G = self.block(members)
-            places = [np.searchsorted(members, g) for g in some]
-            found.extend(G[np.ix_(place, place)] for place in places)
+    def blocks(self, index: np.ndarray) -> np.ndarray:
+        """G[J, J] for each row J of an array of shape (m, g), in which -1 is no coordinate: zeros in its place."""
+        m, g = index.shape
+        found, step = np.zeros((m, g, g)), max(1, _TOGETHER // g)
+        for start in range(0, m, step):
+            some = index[start : start + step]
+            members = np.unique(some[some >= 0])
+            block = np.zeros((members.size + 1, members.size + 1))
+            block[:-1, :-1] = self.block(members)
+            place = np.where(some >= 0, np.searchsorted(members, some), members.size)
+            found[start : start + step] = block[place[:, :, None], place[:, None, :]]
         return found
 
     def correction(self, w: np.ndarray, state: Any) -> np.ndarray | None:
@@ -160,5 +161,7 @@ class DampedCurvature(Derived):
     def block(self, index: np.ndarray) -> np.ndarray:
         return self.inner.block(index) + np.diag(self.damping[index])
 
-    def blocks(self, groups: list[np.ndarray]) -> list[np.ndarray]:
-        return [G + np.diag(self.damping[g]) for G, g in zip(self.inner.blocks(groups), groups, strict=True)]
+    def blocks(self, index: np.ndarray) -> np.ndarray:
+        found, every = self.inner.blocks(index).copy(), np.arange(index.shape[1])
+        found[:, every, every] += np.where(index >= 0, self.damping[index], 0.0)
+        return found

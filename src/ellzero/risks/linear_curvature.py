@@ -97,12 +97,12 @@ class LinearCurvature(Curvature):
             block[np.diag_indices_from(block)] += 0.5 * self.model.ridge
         return block
 
-    def blocks(self, groups: list[np.ndarray]) -> list[np.ndarray]:
-        """G[g, g] of each set of coordinates, computed once."""
-        names = [g.tobytes() for g in groups]
-        new = {name: g for name, g in zip(names, groups, strict=True) if name not in self._blocks}
-        self._blocks.update(zip(new, super().blocks(list(new.values())), strict=True))
-        return [self._blocks[name] for name in names]
+    def blocks(self, index: np.ndarray) -> np.ndarray:
+        """G[J, J] of each set of coordinates, computed once."""
+        name = index.tobytes()
+        if name not in self._blocks:
+            self._blocks[name] = super().blocks(index)
+        return self._blocks[name]
 
     def correction(self, w: np.ndarray, state: Array) -> np.ndarray | None:
         """argmin R(w + u) over u for a quadratic R, from X itself: κ(X) counts, and not κ(X)² as in the products.

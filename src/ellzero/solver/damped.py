@@ -37,11 +37,14 @@ def from_damped(state: State, search: SwapSearch, again: Again) -> Point | None:
     known, x = np.flatnonzero(to_host(state.best.w)), None
     for share in _LADDER:
         damped = dataclasses.replace(state.problem, risk=Damped(risk, share * size, search.model))
-        rung = again(damped, x)
-        climb = SwapSearch(damped, rung.units, search.deadline, thorough=False, certain=False)
-        x = climb.improve(rung.best).w
-        for count in ("n_gradients", "n_values", "n_thresholds", "n_monitor"):
-            setattr(state.counts, count, getattr(state.counts, count) + getattr(rung.counts, count))
+        start, units = damped.risk.at(risk.zero if x is None else x), state.units
+        if x is None or state.problem.sparsity.atoms is None:
+            rung = again(damped, x)
+            start, units = rung.best, rung.units
+            for count in ("n_gradients", "n_values", "n_thresholds", "n_monitor"):
+                setattr(state.counts, count, getattr(state.counts, count) + getattr(rung.counts, count))
+        climb = SwapSearch(damped, units, search.deadline, thorough=False, certain=False)
+        x = climb.improve(start).w
         search.n_products += climb.n_products
         search.cut = search.cut or climb.cut or state.clock.over
         if search.cut or np.array_equal(np.flatnonzero(to_host(x)), known):

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from .._core.arrays import to_host
 from ..risks.base import Point
 from ..sets import ConstraintSet, EmptySlice
-from .atom_moves import AtomMoves
+from .atom_moves import AtomMoves, Kind, kinds_of, layout
 from .moves import Books, Exchange, chunks, inverse
 from .pair_moves import NEWCOMERS, PairMoves
 from .problem import Problem
@@ -83,6 +83,7 @@ class SwapSearch:
     cut: bool = False
     helped: bool = False
     model: Any = None
+    _known: list[Kind] | None = None
 
     @np.errstate(over="ignore", invalid="ignore")
     def improve(self, point: Point) -> Point:
@@ -160,11 +161,12 @@ class SwapSearch:
         single = self.problem.sparsity.atoms is None
         exact = model.exact and self.problem.gamma.whole_space
         books, least = self._books(w, c, S, model, diagonal), 1e-10 * (abs(point.value) + 1e-300)
-        moves = AtomMoves(self.problem, books, model, exact, self.certain, self._worth)
+        moves = AtomMoves(self.problem, books, exact, self.certain, self._worth)
         if single:
             ranked = self._single(books, model, exact, least)
         else:
-            ranked = moves.ranked(1 if exact else _BATCH, 0.0 if exact or not self.thorough else _DOUBT, least)
+            doubt = 0.0 if exact or not self.thorough else _DOUBT
+            ranked = moves.ranked(partial(self._kinds, model), 1 if exact else _BATCH, doubt, least)
         first = [move for move in ranked if move.rank == 0 and move.gain > least]
         best = self._try(first[: _BATCH * (1 if exact else self.patience)], point, S)
         if best is point and self.thorough:  # the formula may be wrong about these
@@ -172,7 +174,7 @@ class SwapSearch:
             best = self._try([move for move in ranked if move not in done][:_BATCH], point, S)
         if best is point and self.certain and not self.problem.sparsity.plain:
             if single:
-                moves.ranked(1, 0.0, math.inf)
+                moves.ranked(partial(self._kinds, model), 1, 0.0, math.inf)
             pairs = PairMoves(self.problem, books, model, self._worth, *moves.nearest(NEWCOMERS))
             best = self._try(pairs.ranked(0.0 if exact else _DOUBT, least)[:_BATCH], point, S)
         return None if best is point else best
@@ -211,7 +213,8 @@ class SwapSearch:
         if C is not None and self.problem.sparsity.atoms is None:
             inside = [np.einsum("ij,ij->j", H @ part, part) for part in chunks(C.T, S.size)]
             q = np.maximum(diagonal - np.concatenate(inside), 0.0)
-        return Books(c, price, worth, outside, diagonal, q, S, w[S], C, H, h, loss)
+        images = partial(model.images, S)
+        return Books(c, price, worth, outside, diagonal, q, S, w[S], C, H, h, loss, images)
 
     def _single(self, books: Books, model: Any, exact: bool, least: float) -> list[Exchange]:
         """Exchanges of one coordinate for another, by their gain, and newcomers for places that are free.
@@ -272,6 +275,22 @@ class SwapSearch:
                 good = value > (1 - doubt) * loss[places] + least
                 yield places[good], some[best[good]], (value - loss[places])[good]
                 won[best, columns] = -np.inf
+
+    @cached_property
+    def _layout(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        atoms = self.problem.sparsity.atoms
+        return layout(np.arange(self.problem.risk.n_features) if atoms is None else atoms)
+
+    def _kinds(self, model: Any, chosen: np.ndarray | None) -> list[Kind]:
+        """Atoms with what the curvature knows of them: those of these names, or all, kept if R is quadratic."""
+        if chosen is None and self._known is not None:
+            return self._known
+        parts = self._layout
+        if chosen is not None:
+            parts = [(names[mine], index[mine]) for names, index in parts if (mine := np.isin(names, chosen)).any()]
+        kinds = kinds_of(parts, model)
+        self._known = kinds if chosen is None and model.exact else None
+        return kinds
 
     @staticmethod
     def _vulnerable(loss: np.ndarray, reach: float) -> np.ndarray:

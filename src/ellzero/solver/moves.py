@@ -1,5 +1,6 @@
 """What an exchange is, and the terms of the formulas by which exchanges are ranked."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -24,7 +25,7 @@ class Books:
 
     Of the newcomers: the slope c without what the sum of a budget is worth, the price θ of a unit of a cap, the worth
     of the slope (0 for those inside), G_jj and q_j (G_jj where q is too dear). Of the places S: their values, C (None
-    where it is too dear), H, its diagonal, and the loss that removing each costs.
+    where it is too dear), H, its diagonal, and the loss that removing each costs; and U ↦ G[:,S] U.
     """
 
     c: np.ndarray
@@ -39,6 +40,7 @@ class Books:
     H: np.ndarray
     h: np.ndarray
     loss: np.ndarray
+    images: Callable[[np.ndarray], np.ndarray]
 
 
 def chunks(a: np.ndarray, width: int) -> list[np.ndarray]:

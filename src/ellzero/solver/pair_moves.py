@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..risks.curvature import Curvature
+from .atom_moves import gains
 from .moves import Books, Exchange
 from .problem import Problem
 
@@ -62,25 +63,30 @@ class PairMoves:
         return H[:, P] @ move, float(w @ move)
 
     def _prepare(self) -> None:
-        """The terms of the formula on the short list."""
-        books, ends = self.books, np.cumsum([0, *(J.size for J in self.newcomers)])
+        """The terms of the formula on the short list, in units of the columns, with rows of no column at its end."""
+        books, every = self.books, np.sort(np.concatenate(self.newcomers))
         assert books.C is not None
-        every = np.concatenate(self.newcomers)
-        self.parts = [np.arange(start, end) for start, end in itertools.pairwise(ends)]
-        order = np.argsort(every)
-        G = np.empty((every.size, every.size))
-        G[np.ix_(order, order)] = self.model.block(every[order])
-        C, scale = books.C[every], 1 / np.sqrt(books.diagonal[every])
-        self.B, self.every, self.scale = scale[:, None] * (C @ books.H), every, scale
-        self.C = scale[:, None] * C
-        self.Q = scale[:, None] * G * scale - self.B @ self.C.T + 1e-9 * np.eye(every.size)
+        width = max(J.size for J in self.newcomers)
+        # a newcomer that is shorter than others is filled up by rows that gain nothing, its partner by others of these
+        filled = [[*np.searchsorted(every, J), *(every.size + np.arange(width - J.size))] for J in self.newcomers]
+        self.parts = np.array(filled)
+        self.others = self.parts + width * (self.parts >= every.size)
+        self.every, self.scale = every, 1 / np.sqrt(books.diagonal[every])
+        self.C = self.scale[:, None] * books.C[every]
+        self.B = np.zeros((every.size + 2 * width, books.S.size))
+        self.B[: every.size] = self.C @ books.H
+        self.Q = np.eye(every.size + 2 * width) * (1 + 1e-9)
+        G = self.scale[:, None] * self.model.block(every) * self.scale
+        self.Q[: every.size, : every.size] = G - self.B[: every.size] @ self.C.T + 1e-9 * np.eye(every.size)
 
     def _slopes(self, P: np.ndarray) -> tuple[np.ndarray, float]:
         """What the slopes of the short list are worth after a removal, in units of the columns, and what that costs."""
         u, cost = self._removal(P)
         slope = self.books.c[self.every] + (self.C @ u) / self.scale
         worth = self.worth(slope, self.books.price[self.every], self.every)
-        return np.sign(slope) * worth * self.scale, cost
+        found = np.zeros(len(self.Q))
+        found[: self.every.size] = np.sign(slope) * worth * self.scale
+        return found, cost
 
     def _best(self, P: np.ndarray, doubt: float, least: float) -> list[Exchange]:
         """The best two newcomers for two places, if they pay."""
@@ -88,27 +94,26 @@ class PairMoves:
         part = self.B[:, P]
         Q = self.Q + part @ np.linalg.pinv(self.books.H[np.ix_(P, P)], hermitian=True) @ part.T
         stay = np.delete(self.books.S, P)
-        alone = [self._gain(Q, s, J) for J in self.parts]
-        partners = [j for j in np.argsort(alone)[::-1].tolist() if self._admits(stay, j)][:_PARTNERS]
-        found = Exchange((), (), 0, -np.inf)
-        for i, j in itertools.combinations(partners, 2):
-            gain = self._gain(Q, s, np.concatenate([self.parts[i], self.parts[j]])) - cost
-            if gain > found.gain and gain > least - doubt * cost and self._admits(stay, i, j):
-                into = np.sort(np.concatenate([self.newcomers[i], self.newcomers[j]]))
-                found = Exchange(tuple(self.books.S[P].tolist()), tuple(into.tolist()), 0, gain)
-        return [found] if found.into else []
+        order = np.argsort(-self._gains(Q, s, self.parts), kind="stable").tolist()
+        partners = [j for j in order if self._admits(stay, j)][:_PARTNERS]
+        pairs = [pair for pair in itertools.combinations(partners, 2) if self._admits(stay, *pair)]
+        if not pairs:
+            return []
+        first, second = np.array(pairs).T
+        net = self._gains(Q, s, np.concatenate([self.parts[first], self.others[second]], axis=1)) - cost
+        best = int(np.argmax(net))
+        if not net[best] > least - doubt * cost:
+            return []
+        into = np.sort(np.concatenate([self.newcomers[j] for j in pairs[best]]))
+        return [Exchange(tuple(self.books.S[P].tolist()), tuple(into.tolist()), 0, float(net[best]))]
 
-    def _admits(self, stay: np.ndarray, *newcomers: int) -> bool:
+    def _admits(self, stay: np.ndarray, *coming: int) -> bool:
+        """Whether these may come; without quotas there is room for as many as leave."""
         sparsity = self.problem.sparsity
-        return sparsity.quotas is None or sparsity.admits(
-            np.union1d(stay, np.concatenate([self.newcomers[j] for j in newcomers]))
-        )
+        together = np.concatenate([stay, *(self.newcomers[j] for j in coming)])
+        return sparsity.quotas is None or sparsity.admits(np.sort(together))
 
-    def _gain(self, Q: np.ndarray, s: np.ndarray, J: np.ndarray) -> float:
-        """sᵀQ⁻¹s on some of the short list; with Γ along the ray nearest to it that is allowed."""
-        q, slope = Q[np.ix_(J, J)], s[J]
-        z = np.linalg.solve(q, slope)
-        if self.problem.gamma.whole_space:
-            return float(z @ slope)
-        z = np.where(z * slope > 0, z, 0.0)
-        return float(z @ slope) ** 2 / max(float(z @ q @ z), 1e-300)
+    def _gains(self, Q: np.ndarray, s: np.ndarray, J: np.ndarray) -> np.ndarray:
+        """What rows of the short list gain together."""
+        won = gains(Q[J[:, :, None], J[:, None, :]], s[J], self.problem.gamma.whole_space)
+        return np.where(np.isnan(won), -np.inf, won)
