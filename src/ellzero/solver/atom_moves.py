@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..risks.curvature import Curvature
-from .moves import Books, Exchange
+from .moves import Books, Exchange, inverse
 from .problem import Problem
 
 _SHARE = 0.5  # of an atom left out, inside the span of the kept columns; more is looked for at the end alone
@@ -168,7 +168,7 @@ class AtomMoves:
         self.places, moves, sound = [], [np.empty((S.size, 0))], bool(np.isfinite(H).all())
         for atom in np.setdiff1d(mine, self.atoms[self.problem.kept]) if sound else ():
             P = np.flatnonzero(mine == atom)
-            M = np.linalg.pinv(H[np.ix_(P, P)], hermitian=True)
+            M = inverse(H[np.ix_(P, P)])
             self.places.append(Place(P, M, float(w[P] @ M @ w[P])))
         if books.C is None:  # each costs a product with X
             self.places = sorted(self.places, key=lambda place: place.cost)[:8]
