@@ -1,5 +1,7 @@
 """Small random problems with structure: what the referee is asked, and the same for ellzero."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 import ellzero as ez
@@ -14,10 +16,21 @@ SHARES = (45, 8, 30, 8, 3, 6)
 REGIONS = ("Everywhere", "NonNegative", "Box", "L2Ball", "L1Ball", "GroupWise")
 
 
+def knows_targets():
+    """Whether least squares take several targets."""
+    try:
+        ez.risks.LeastSquares(np.eye(2), np.eye(2))
+    except ValueError:
+        return False
+    return True
+
+
 def make(number, family=None):
     """The question of this number, its family, and the risk, sparsity and Γ of ellzero."""
     rng = np.random.default_rng([number, 2026])
     drawn = str(rng.choice(FAMILIES, p=np.array(SHARES) / sum(SHARES)))
+    if drawn == "rows, targets" and not knows_targets():
+        drawn = "rows, classes"
     family = drawn if family is None else family
     kind = {"logistic": "logistic", "classes": "multinomial", "targets": "targets"}.get(
         family.rpartition(", ")[2], "least squares"
@@ -27,7 +40,9 @@ def make(number, family=None):
     group, sparsity, supports, admits = structure(family.partition(",")[0], rng, small, outputs)
     X, y = data(kind, rng, group, outputs)
     region = _region(rng, outputs * len(group), np.tile(group, outputs), X, y, kind)
-    ridge = float(rng.choice([0.0, 1e-3, 0.1])) if kind in ("least squares", "targets") else float(rng.choice([0.01, 0.1]))
+    ridge = (
+        float(rng.choice([0.0, 1e-3, 0.1])) if kind in ("least squares", "targets") else float(rng.choice([0.01, 0.1]))
+    )
     question = Question(kind, X, y, ridge, bool(rng.integers(2)), region, supports, admits)
     return family, question, sparsity
 
@@ -103,15 +118,25 @@ def asked_of_ellzero(question):
     return risk, gamma
 
 
-def judge(number, family=None, method="auto"):
-    """The family, Γ's name, how far "auto" is above the least value (relative to R(0)), and what is wrong with it."""
+class Verdict(NamedTuple):
+    """How far above the least value an answer is, relative to it, and what else is wrong with it."""
+
+    family: str
+    region: str
+    above: float
+    wrong: str
+
+
+def judge(number, family=None):
+    """The answer of "auto" to this case, beside every support."""
     family, question, sparsity = make(number, family)
     risk, gamma = asked_of_ellzero(question)
-    result = ez.minimize(risk, sparsity, gamma, method=method)
-    mine = question.value(np.asarray(result.x))
-    best = question.least(mine)
-    wrong = "" if question.admits(np.flatnonzero(result.x)) else "support"
-    wrong += "" if question.region.violation(result.x) <= 1e-9 * (1 + np.abs(result.x).max()) else " outside"
-    wrong += "" if abs(mine - result.fun) <= 1e-6 * abs(mine) + 1e-12 else " value"
-    above = (mine - best) / max(abs(mine), 1e-6 * question.value(np.zeros(result.x.size)))
-    return family, question.region.name, above, wrong, len(question.supports), result
+    result = ez.minimize(risk, sparsity, gamma)
+    mine, size = question.value(np.asarray(result.x)), np.abs(result.x).max(initial=0.0)
+    wrong = [
+        "support" * (not question.admits(np.flatnonzero(result.x))),
+        "outside" * (not question.region.violation(result.x) <= 1e-9 * (1 + size)),
+        "value" * (not abs(mine - result.fun) <= 1e-6 * abs(mine) + 1e-12),
+    ]
+    least = max(abs(mine), 1e-6 * question.value(np.zeros(result.x.size)))
+    return Verdict(family, question.region.name, (mine - question.least(mine)) / least, " ".join(filter(None, wrong)))

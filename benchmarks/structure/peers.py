@@ -1,6 +1,7 @@
 """One measurement of groups, in a process of its own: `python -m benchmarks.structure.peers SOLVER PROBLEM SEED`.
 
-Prints a line of JSON: R of the support refitted, the number of its groups, seconds of the processor, those of one Xᵀr, and the version.
+Prints a line of JSON: R of the support refitted, the number of its groups, seconds of the processor, those of one Xᵀr,
+and the version.
 """
 
 import json

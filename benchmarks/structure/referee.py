@@ -1,4 +1,4 @@
-"""The least value of a small problem over all supports that a rule admits: numpy and scipy alone, no code of ellzero."""
+"""The least value of a small problem over all supports that a rule admits; numpy and scipy alone."""
 
 import itertools
 import warnings
@@ -155,7 +155,7 @@ class Question:
             return value, np.concatenate([g[:m], -g[:m], g[m:]])
 
         extra = 0 if self.kind in ("least squares", "targets") else self._shifts
-        bounds = [*zip(np.zeros(m), np.maximum(high, 0)), *zip(np.zeros(m), np.maximum(-low, 0))]
+        bounds = [(0.0, max(most, 0.0)) for most in (*high, *-low)]
         bounds += [(-np.inf, np.inf)] * extra
         start = np.concatenate([np.full(2 * m, 1e-3 * min(region.cap, 1.0)), np.zeros(extra)])
         rules = region.rules(support)
@@ -173,7 +173,9 @@ def group_supports(group, k, outputs=1):
     """The supports of at most k groups, with the coordinates of no group (-1); and whether a support is one."""
     group = np.tile(group, outputs)
     names = sorted(set(group.tolist()) - {-1})
-    found = [np.flatnonzero(np.isin(group, [-1, *chosen])) for chosen in itertools.combinations(names, min(k, len(names)))]
+    found = [
+        np.flatnonzero(np.isin(group, [-1, *chosen])) for chosen in itertools.combinations(names, min(k, len(names)))
+    ]
     return found, lambda S: len(set(group[S].tolist()) - {-1}) <= k
 
 
