@@ -92,8 +92,8 @@ def data(kind, rng, group, outputs):
 
 def _region(rng, d, blocks, X, y, kind):
     name, free = str(rng.choice(REGIONS, p=[0.4, 0.12, 0.12, 0.12, 0.12, 0.12])), np.full(d, np.inf)
-    target = y if kind in ("least squares", "targets") else np.ones(len(X))
-    r = float(np.std(target) / np.median(X.std(0)) * 10 ** rng.uniform(-0.7, 0.5))
+    size = np.std(y) if kind in ("least squares", "targets") else 1.0
+    r = float(size / np.median(X.std(0)) * 10 ** rng.uniform(-0.7, 0.5))
     if name == "NonNegative":
         return Region(name, np.zeros(d), free)
     if name == "Box":

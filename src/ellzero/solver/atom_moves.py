@@ -134,12 +134,8 @@ class AtomMoves:
 
         After `ranked` has found nothing. Places are positions in S, newcomers coordinates.
         """
-        looks = [
-            np.ones(bound.shape, bool) * look.any(axis=1)[:, None]
-            for bound, look in zip(
-                self.bounds, self._nearest(2 * number, 1.0, np.full(self.cost.size, -np.inf)), strict=True
-            )
-        ]
+        rows = self._nearest(2 * number, 1.0, np.full(self.cost.size, -np.inf))
+        looks = [np.repeat(np.any(look, axis=1, keepdims=True), self.cost.size, axis=1) for look in rows]
         names, won = self._looked_at(looks)
         net = won - self.cost
         best = np.argsort(-net.max(axis=1, initial=-np.inf), kind="stable")[:number]

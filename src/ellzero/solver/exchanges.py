@@ -172,7 +172,8 @@ class SwapSearch:
         if best is point and self.thorough:  # the formula may be wrong about these
             done = set(first)
             best = self._try([move for move in ranked if move not in done][:_BATCH], point, S)
-        if best is point and self.certain and not self.problem.sparsity.plain:
+        self.cut = self.cut or (not self.problem.sparsity.plain and time.perf_counter() > self.deadline)
+        if best is point and self.certain and not (self.cut or self.problem.sparsity.plain):
             if single:
                 moves.ranked(partial(self._kinds, model), 1, 0.0, math.inf)
             pairs = PairMoves(self.problem, books, model, self._worth, *moves.nearest(NEWCOMERS))
