@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..risks.curvature import Curvature
-from .moves import Books, Exchange, inverse
+from .moves import Books, Exchange, inverse_where
 from .problem import Problem
 
 _SHARE = 0.5  # of an atom left out, inside the span of the kept columns; more is looked for at the end alone
 _FIRST = 32  # newcomers that are looked at first
-_JITTER = 1e-9  # of the square of a column: less than that is left of it, and it is taken for a combination of others
+_JITTER = 1e-11  # of the square of a column: less than that is left of it, and it is taken for a combination of others
 _NUMBERS = 2**22  # held at a time
 _SIZES = 32  # of atoms, each by itself
 
@@ -164,7 +164,8 @@ class AtomMoves:
         self.places, moves, sound = [], [np.empty((S.size, 0))], bool(np.isfinite(H).all())
         for atom in np.setdiff1d(mine, self.atoms[self.problem.kept]) if sound else ():
             P = np.flatnonzero(mine == atom)
-            M = inverse(H[np.ix_(P, P)])
+            part = H[np.ix_(P, P)]
+            M = inverse_where(part, np.diagonal(part) > 0)
             self.places.append(Place(P, M, float(w[P] @ M @ w[P])))
         if books.C is None:  # each costs a product with X
             self.places = sorted(self.places, key=lambda place: place.cost)[:8]

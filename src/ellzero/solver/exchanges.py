@@ -16,7 +16,7 @@ from .._core.arrays import to_host
 from ..risks.base import Point
 from ..sets import ConstraintSet, EmptySlice
 from .atom_moves import AtomMoves, Kind, kinds_of, layout
-from .moves import Books, Exchange, chunks, inverse
+from .moves import Books, Exchange, chunks, inverse_where
 from .pair_moves import NEWCOMERS, PairMoves
 from .problem import Problem
 from .projections import proposed_support
@@ -206,7 +206,8 @@ class SwapSearch:
         outside[S] = False
         worth = np.where(outside, self._worth(c, price), 0.0)
         C = model.columns(S) if S.size and model.affords(S.size) else None
-        H = inverse(model.block(S) if C is None else C[S]) if S.size else np.empty((0, 0))
+        live = np.ones(S.size, dtype=bool) if self.problem.sparsity.atoms is None else diagonal[S] < 1e300
+        H = inverse_where(model.block(S) if C is None else C[S], live) if S.size else np.empty((0, 0))
         h = np.maximum(np.diagonal(H), 1e-300)
         loss = w[S] ** 2 / h
         loss[np.isin(S, self.problem.kept)] = np.inf

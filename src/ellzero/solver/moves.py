@@ -67,3 +67,12 @@ def inverse(G: np.ndarray) -> np.ndarray:
         return np.asarray(np.linalg.inv(damped) / size / size[:, None])
     except np.linalg.LinAlgError:
         return np.full(G.shape, np.nan)
+
+
+def inverse_where(G: np.ndarray, live: np.ndarray) -> np.ndarray:
+    """G⁻¹ on some of the coordinates, zeros in the rows and columns of the others, which are columns of zeros."""
+    if live.all():
+        return inverse(G)
+    H = np.zeros(G.shape)
+    H[np.ix_(live, live)] = inverse(G[np.ix_(live, live)])
+    return H
