@@ -118,7 +118,10 @@ class SwapSearch:
         support = np.flatnonzero(to_host(point.w))
         atoms = support if sparsity.atoms is None else sparsity.atoms[support]
         movable = np.setdiff1d(atoms, atoms[np.isin(support, problem.kept)])
-        leave = rng.choice(movable, min(movable.size, max(1, movable.size // 3)), replace=False)
+        number = max(1, movable.size // 3)
+        if sparsity.atoms is not None and movable.size:  # pairs of these were tried already
+            number = int(rng.integers(number, movable.size + 1))
+        leave = rng.choice(movable, min(movable.size, number), replace=False)
         leaving = np.isin(atoms, leave)
         stay = support[~leaving]
         if type(problem.gamma).sparse_support is not ConstraintSet.sparse_support:
