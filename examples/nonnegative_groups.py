@@ -21,11 +21,11 @@ SIZE = 4
 
 
 def mixture(groups: int, k: int, seed: int, rows: int = 150) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Overlapping spectra, those of a group alike, and what k groups explain, with noise."""
+    """Spectra that overlap, and what k groups explain, with noise."""
     rng = np.random.default_rng(seed)
     places = np.linspace(0, 1, rows)
-    centres = np.repeat(rng.uniform(0, 1, groups), SIZE) + rng.normal(0, 0.05, groups * SIZE)
-    X = np.exp(-0.5 * ((places[:, None] - centres) / rng.uniform(0.04, 0.15, groups * SIZE)) ** 2)
+    centres = np.repeat(rng.uniform(0, 1, groups), SIZE) + rng.normal(0, 0.2, groups * SIZE)
+    X = np.exp(-0.5 * ((places[:, None] - centres) / rng.uniform(0.01, 0.04, groups * SIZE)) ** 2)
     group = np.repeat(np.arange(groups), SIZE)
     w = rng.exponential(1.0, group.size) * np.isin(group, rng.choice(groups, k, replace=False))
     return X, X @ w + 0.1 * rng.standard_normal(rows), group
