@@ -24,11 +24,11 @@ def mixture(groups: int, k: int, seed: int, rows: int = 150) -> tuple[np.ndarray
     """Spectra that overlap, and what k groups explain, with noise."""
     rng = np.random.default_rng(seed)
     places = np.linspace(0, 1, rows)
-    centres = np.repeat(rng.uniform(0, 1, groups), SIZE) + rng.normal(0, 0.2, groups * SIZE)
-    X = np.exp(-0.5 * ((places[:, None] - centres) / rng.uniform(0.01, 0.04, groups * SIZE)) ** 2)
+    centres = rng.uniform(0, 1, groups * SIZE)
+    X = np.exp(-0.5 * ((places[:, None] - centres) / rng.uniform(0.02, 0.08, groups * SIZE)) ** 2)
     group = np.repeat(np.arange(groups), SIZE)
     w = rng.exponential(1.0, group.size) * np.isin(group, rng.choice(groups, k, replace=False))
-    return X, X @ w + 0.1 * rng.standard_normal(rows), group
+    return X, X @ w + 0.5 * rng.standard_normal(rows), group
 
 
 def without_signs(X: np.ndarray, y: np.ndarray, group: np.ndarray, k: int) -> tuple[str, np.ndarray]:
@@ -75,8 +75,9 @@ def draw(X: np.ndarray, y: np.ndarray, answers: dict[str, np.ndarray], out: str 
         above.plot(X @ w, color=color, lw=1.6, label=name)
         below.plot(y - X @ w, color=color, lw=1.0)
     above.legend(frameon=False)
-    above.set(ylabel="mixture")
-    below.set(ylabel="left over", xlabel="channel")
+    reach = y.max() - y.min()  # what is clipped may lie far outside
+    above.set(ylabel="mixture", ylim=(y.min() - 0.2 * reach, y.max() + 0.4 * reach))
+    below.set(ylabel="left over", xlabel="channel", ylim=(-0.5 * reach, 0.5 * reach))
     for ax in (above, below):
         ax.spines[["top", "right"]].set_visible(False)
     out = Path(out)
