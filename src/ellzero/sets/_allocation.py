@@ -7,6 +7,11 @@ Where every v_g is concave, the k largest of all increments v_g(j) - v_g(j-1) ar
 
 a minimum of concave functions of j, for the order of the c_λ(z_i) is that of the scores at every λ. For sets of the
 users' own nothing is known about v_g, and a dynamic programme takes its place.
+
+Quotas on groups of coordinates nest with the groups of Γ. Those inside a group of Γ leave the first entries by score of
+each of them, at every λ the same ones, so v_g stays concave. Those around groups of Γ are limits for counts: increments
+are then the elements of a laminar matroid, in which the greedy choice is the best one, and because they fall within
+every group of Γ, it takes the first of each.
 """
 
 from __future__ import annotations
@@ -17,9 +22,14 @@ from typing import Any
 
 import numpy as np
 
+from .._core.groups import places
 from ._range import narrowed
 from .base import ConstraintSet, EmptySlice
 from .rows import RowSet
+
+_Mask = np.ndarray | None  # which coordinates are to be kept
+_Quotas = tuple[np.ndarray, np.ndarray]  # the label of each coordinate, and how many of each label may enter
+_Alone = tuple[ConstraintSet, np.ndarray]  # a set that computes its own maxima, with its coordinates
 
 
 @dataclass
@@ -33,9 +43,8 @@ class Block:
     needs_entry: np.ndarray  # for each group
 
     def __getitem__(self, rows: Any) -> Block:
-        return Block(
-            self.family, self.index[rows], self.real[rows], [p[rows] for p in self.parameters], self.needs_entry[rows]
-        )
+        parameters = [p[rows] for p in self.parameters]
+        return Block(self.family, self.index[rows], self.real[rows], parameters, self.needs_entry[rows])
 
     def columns(self, chosen: np.ndarray) -> Block:
         """The chosen columns of every row, in that order."""
@@ -43,6 +52,24 @@ class Block:
         wide = self.index.shape[1]
         parameters = [np.take_along_axis(p, chosen, axis=1) if p.shape[1] == wide > 1 else p for p in self.parameters]
         return Block(self.family, index, real, parameters, self.needs_entry)
+
+    def in_columns(self) -> Block:
+        """Every coordinate as a group by itself, where it is one to the set: in boxes."""
+        wide = [np.broadcast_to(p, self.index.shape)[self.real][:, None] for p in self.parameters]
+        index = self.index[self.real][:, None]
+        return Block(self.family, index, np.ones_like(index, dtype=bool), wide, np.zeros(index.size, dtype=bool))
+
+    def within_quotas(self, z: np.ndarray, kept: _Mask, mu: float, quotas: _Quotas) -> Block:
+        """Without the entries that better ones of the same group leave no place in their quota."""
+        if self.family.separable:
+            return self.in_columns()
+        score = np.where(self.real, self.family._score_rows(z[self.index], mu, *self.parameters), -np.inf)
+        if kept is not None:
+            score[kept[self.index] & self.real] = np.inf
+        block, (labels, most) = self.columns(np.argsort(-score, axis=1, kind="stable")), quotas
+        label, limit = labels[block.index], np.append(most, z.size)
+        before = places((label + (most.size + 1) * np.arange(len(label))[:, None]).ravel() + 1).reshape(label.shape)
+        return replace(block, real=block.real & (before < limit[label]))
 
 
 @dataclass
@@ -57,7 +84,7 @@ class Candidates:
     count: np.ndarray = field(init=False)
 
     @classmethod
-    def best(cls, block: Block, z: np.ndarray, kept: np.ndarray | None, mu: float, cap: int, k: int) -> Candidates:
+    def best(cls, block: Block, z: np.ndarray, kept: _Mask, mu: float, cap: int, k: int) -> Candidates:
         """About `cap` entries of the largest score from every group, those to be kept before all others."""
         values = z[block.index]
         score = np.where(block.real, block.family._score_rows(values, mu, *block.parameters), -np.inf)
@@ -83,9 +110,8 @@ class Candidates:
         return cls(block, values, np.where(optional, increments, -np.inf), required, complete)
 
     def __getitem__(self, rows: np.ndarray) -> Candidates:
-        return Candidates(
-            self.block[rows], self.z[rows], self.increments[rows], self.required[rows], self.complete[rows]
-        )
+        parts: Any = (self.block, self.z, self.increments, self.required, self.complete)
+        return Candidates(*(part[rows] for part in parts))
 
     def members(self, mu: float) -> tuple[np.ndarray, np.ndarray]:
         """Coordinates that entered and their values, given how many of each group do."""
@@ -97,18 +123,24 @@ class Candidates:
 
 def allocate(
     blocks: Sequence[Block],
-    others: Sequence[tuple[ConstraintSet, np.ndarray]],
+    others: Sequence[_Alone],
     z: np.ndarray,
     mu: float,
     k: int,
-    kept: np.ndarray | None,
+    kept: _Mask,
+    quotas: _Quotas | None = None,
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """Coordinates and values of the best member; `others` are sets with their coordinates that compute their own
-    maxima, and None is the answer if one of these does not know them.
+    maxima, and None is the answer if one of these does not know them. Quotas are the label of each coordinate, and how
+    many of each label may enter; there must be no others then.
     """
     if z.dtype == np.longdouble:  # numbers so large or small that every product has to be taken in this type
         blocks = [replace(block, parameters=[p.astype(z.dtype) for p in block.parameters]) for block in blocks]
-    if not others:
+    if quotas is not None:
+        found = [Candidates.best(b.within_quotas(z, kept, mu, quotas), z, kept, mu, k, k) for b in blocks]
+        share(found, k, quotas)
+        parts = [c.members(mu) for c in found]
+    elif not others:
         parts = [c.members(mu) for c in _concave_allocation(blocks, z, k, mu, kept)]
     else:
         own, number = narrowed(z), float(mu)
@@ -125,9 +157,7 @@ def allocate(
     return np.concatenate([index for index, _ in parts]), np.concatenate([w for _, w in parts])
 
 
-def _concave_allocation(
-    blocks: Sequence[Block], z: np.ndarray, k: int, mu: float, kept: np.ndarray | None
-) -> list[Candidates]:
+def _concave_allocation(blocks: Sequence[Block], z: np.ndarray, k: int, mu: float, kept: _Mask) -> list[Candidates]:
     """Few entries of each group are looked at first: if the last of them does not enter, none after it does.
 
     Groups whose candidates all enter are looked at again, with as many as there may be.
@@ -138,8 +168,7 @@ def _concave_allocation(
     share(found, k)
     final = []
     for block, candidates in zip(blocks, found, strict=True):
-        short = ~candidates.complete & (candidates.count == candidates.z.shape[1])
-        if short.any():
+        if (short := ~candidates.complete & (candidates.count == candidates.z.shape[1])).any():
             final += [candidates[~short], Candidates.best(block[short], z, kept, mu, k, k)]
         else:
             final.append(candidates)
@@ -148,12 +177,14 @@ def _concave_allocation(
     return final
 
 
-def share(candidates: Sequence[Candidates], k: int) -> None:
+def share(candidates: Sequence[Candidates], k: int, quotas: _Quotas | None = None) -> None:
     """Let the required entries enter, then those of the largest positive increments; ties: the lowest index."""
     required = sum(int(c.required.sum()) for c in candidates)
     if required > k:
         raise EmptySlice(f"the groups need at least {required} nonzeros together, more than k={k}; raise k")
     increments = np.concatenate([np.empty(0), *(c.increments.ravel() for c in candidates)])
+    if quotas is not None:
+        increments = _without_a_place(candidates, increments, *quotas)
     enters = increments > 0
     if np.count_nonzero(enters) > k - required:
         enters = np.zeros_like(enters)
@@ -170,6 +201,23 @@ def share(candidates: Sequence[Candidates], k: int) -> None:
         start += c.increments.size
 
 
+def _without_a_place(
+    candidates: Sequence[Candidates], increments: np.ndarray, labels: np.ndarray, most: np.ndarray
+) -> np.ndarray:
+    """The increments with those struck out for which required and larger ones leave no place in their quota."""
+    index = np.concatenate([c.block.index.ravel() for c in candidates])
+    first = [(np.arange(c.z.shape[1]) < c.required[:, None]).ravel() for c in candidates]
+    label, needed = labels[index], np.concatenate(first)
+    left = most - np.bincount(label[needed] + 1, minlength=most.size + 1)[1:]
+    if (left < 0).any():
+        raise EmptySlice("the groups need more nonzeros than their quotas allow; raise them")
+    order = np.lexsort((index, -increments))
+    entered = places(label[order]) < np.append(left, index.size)[label[order]]
+    out = np.full_like(increments, -np.inf)
+    out[order[entered]] = increments[order[entered]]
+    return out
+
+
 def _merged(candidates: Sequence[Candidates], k: int) -> np.ndarray:
     """v(0), ..., v(k) of all these groups together, up to a constant; -inf where they need more entries."""
     required = sum(int(c.required.sum()) for c in candidates)
@@ -179,9 +227,7 @@ def _merged(candidates: Sequence[Candidates], k: int) -> np.ndarray:
     return value
 
 
-def _table(
-    s: ConstraintSet, z: np.ndarray, k: int, mu: float, kept: np.ndarray | None
-) -> tuple[np.ndarray, list[Any]] | None:
+def _table(s: ConstraintSet, z: np.ndarray, k: int, mu: float, kept: _Mask) -> tuple[np.ndarray, list[Any]] | None:
     """v(0), v(1), ... by the set itself, -inf where it has no such member, and the members that attain them."""
     keep = np.flatnonzero(kept) if kept is not None else np.empty(0, dtype=np.intp)
     values, members = np.full(min(k, z.size) + 1, -np.inf), [np.full(z.size, np.inf)] * (min(k, z.size) + 1)
