@@ -129,6 +129,14 @@ def test_the_sampled_transform_is_its_rows():
     np.testing.assert_allclose(X.T @ np.eye(3), matrix.T, atol=1e-12)
 
 
+def test_groups_without_negative_weights(tmp_path, capsys):
+    out = tmp_path / "groups.png"
+    aware, clipped, again = load("nonnegative_groups").main(k=3, out=out, groups=15).values()
+    assert aware <= again * (1 + 1e-9) and again <= clipped * (1 + 1e-9)
+    assert_picture(out)
+    assert "groups with w >= 0" in capsys.readouterr().out
+
+
 def test_pixel_attack_small(tmp_path, capsys):
     out = tmp_path / "attack.png"
     example = load("pixel_attack")
