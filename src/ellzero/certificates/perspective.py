@@ -133,7 +133,7 @@ class Perspective(Relaxation):
         if found is None:
             return part
         free, enter, leave = found
-        level += 1e-12 * (abs(level) + float(self.supports.sizes(np.sqrt(gains[free])).max() ** 2))
+        level += 1e-12 * (abs(level) + self.supports.widest * float(gains[free].max()))  # sums of a few rounded numbers
         excluded = free[relaxed.bound + enter > level]
         included = free[relaxed.bound + leave > level]
         if excluded.size:

@@ -65,6 +65,11 @@ class AtomDual(PerspectiveDual):
         share[kept] = 1.0
         return share
 
+    def _idle_prices(self, here: Point, x: np.ndarray) -> np.ndarray:
+        """Higher where a cap is exceeded, half of what they were where it does not bind."""
+        loose = (self.A @ np.abs(x) < self.h) & ~self.gamma.equal
+        return np.where(loose, 0.5 * here.multipliers, self._prices(here, x))
+
     def _proximal(self, here: Point, steep: np.ndarray | float, part: Decisions) -> AtomKinds:
         """argmin Σ steep_i/2 (x_i - u_i)² + a_i|x_i| + ½δ_i x_i²/s_a, u = w + z/steep.
 
@@ -85,11 +90,11 @@ class AtomDual(PerspectiveDual):
         s = np.where(free, supports.spread(shares, 0.0), 0.0)
         times = supports.spread(kappa, 0.0) * s
         length = size * times / (times + 1)
-        x = np.sign(u) * np.minimum(length, np.where(s > 0, reach, 0.0) * s)
+        most = np.where(s > 0, reach, 0.0) * s
+        x = np.sign(u) * np.minimum(length, most)
         x[kept] = np.clip(u * (steep / (steep + delta)), self.lower, self.upper)[kept]
         s[kept] = 1.0
-        clipped = length > reach * s
-        return AtomKinds(x, s, 0.0, np.zeros(x.size, dtype=bool), shares, classes, clipped)
+        return AtomKinds(x, s, 0.0, np.zeros(x.size, dtype=bool), shares, classes, length > most)
 
     def _solve(self, kinds: Kinds, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
         """One Newton step for w and s together, where ties at a bound are s_a times that bound.

@@ -174,6 +174,10 @@ class PerspectiveDual:
         multipliers = here.multipliers + np.where(moves > 0, excess / np.where(moves > 0, moves, 1.0), 0.0)
         return np.where(self.gamma.equal, multipliers, np.maximum(multipliers, 0.0))
 
+    def _idle_prices(self, here: Point, x: np.ndarray) -> np.ndarray:
+        """The next multipliers where no coordinate is free to move."""
+        return here.multipliers
+
     def _proximal(self, here: Point, steep: np.ndarray | float, part: Decisions) -> Kinds:
         """argmin Σ steep_i/2 (x_i - u_i)² + a_i|x_i| + ½δ_i x_i²/s_i, u = w + z/steep: x, s and the level t of ties.
 
@@ -207,7 +211,7 @@ class PerspectiveDual:
             kinds.at_bound = (kinds.s == 1) & ((x == self.lower) | (x == self.upper))
         active = kinds.active
         if not active.size:
-            return x, here.multipliers
+            return x, self._idle_prices(here, x)
         binding = (here.multipliers != 0) | self.gamma.equal | (self.A @ np.abs(x) > self.h * (1 + 1e-9))
         while True:
             rows = np.flatnonzero(binding & (self.A[:, active] != 0).any(axis=1))

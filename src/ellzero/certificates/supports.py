@@ -71,12 +71,15 @@ class Supports:
         How much may be used.
     nonzeros : int
         The most that a support holds.
+    widest : int
+        The most that comes and goes together.
     sparsity : Sparsity
         The same, for those who project.
     """
 
     def __init__(self, k: int) -> None:
         self.k = self.nonzeros = k
+        self.widest = 1
         self.sparsity: Sparsity = Coordinates(k)
 
     def restrict(self, index: np.ndarray) -> Supports:
@@ -194,6 +197,7 @@ class AtomSupports(Supports):
         d = sparsity.n_features or 0
         self.atom = np.arange(d) if sparsity.atoms is None else sparsity.atoms
         self.n_atoms = 1 + int(self.atom.max(initial=-1))
+        self.widest = int(np.bincount(self.atom + 1)[1:].max(initial=1))
         self.group, caps = sparsity.quotas or (np.full(self.n_atoms, -1), np.empty(0, dtype=np.intp))
         self.caps = np.append(caps, self.n_atoms)  # the last is that of no group
         everything = Decisions(np.flatnonzero(self.atom < 0), np.zeros(d, dtype=bool))
