@@ -22,9 +22,9 @@ from ellzero.certificates.atoms import Atoms, simplex_minimum
 from ellzero.certificates.perspective import Perspective
 from ellzero.certificates.perspective_dual import PerspectiveDual
 from ellzero.certificates.quadratic_form import improve_split, is_positive, smallest_eigenvalue
-from ellzero.certificates.supports import Decisions, Supports
 from ellzero.certificates.root_bound import bound_root
 from ellzero.certificates.smooth_parts import smooth_part
+from ellzero.certificates.supports import Decisions, Supports
 from ellzero.sets.polyhedron import Polyhedron
 from ellzero.solver.exchanges import refit
 

@@ -16,6 +16,8 @@ from scipy import optimize
 from scipy.special import logsumexp, xlogy
 
 import ellzero as ez
+from ellzero.certificates.answer import Answer, NoBound
+from ellzero.certificates.choose import choose
 from ellzero.certificates.perspective import Perspective
 from ellzero.certificates.quadratic_form import smallest_eigenvalue
 from ellzero.certificates.supports import AtomSupports, Decisions, supports_of
@@ -198,13 +200,15 @@ def make(seed):
         X = X if name != "poisson" else X / max(1.0, np.abs(X).max())
         risk = {"logistic": R.Logistic, "poisson": R.Poisson, "multinomial": R.Multinomial}[name](X, y, ridge=ridge)
 
+    @np.errstate(all="ignore")
     def objective(w):
+        w = w.astype(np.longdouble)
         if squares is not None:
             left = squares[0] @ w - squares[1]
             return left @ left, 2 * squares[0].T @ left
         if name == "quadratic":
             Q, b = X.T @ X + ridge * np.eye(d), X.T @ v
-            return 0.5 * w @ Q @ w - b @ w, Q @ w - b
+            return 0.5 * w @ (Q @ w) - b @ w, Q @ w - b
         W = w.reshape(outputs, p)
         value, slope = loss_of(name, X @ W.T if outputs > 1 else X @ w, y)
         g = slope.T @ X if outputs > 1 else X.T @ slope
@@ -242,7 +246,7 @@ def least(case, support):
             w = np.zeros(case.d)
             w[s] = u
             value, g = case.objective(w)
-            return float(value), g[s]
+            return float(value), g[s].astype(float)
 
         if len(starts) == 1 or isinstance(case.gamma, S.Simplex):
             found = optimize.minimize(restricted, starts[0], jac=True, method="BFGS", options={"gtol": 1e-10})
@@ -297,6 +301,48 @@ def projected(case, restricted, s, start):
     return [begin[:m] - begin[m:], found.x[:m] - found.x[m:]]
 
 
+def behind(case, result, values, rng):
+    """What is wrong with bounds of the relaxation itself, which no good answer hides, and with what it decides.
+
+    `values` tells R for the largest admitted sets of atoms. Besides the root, a part of the search is drawn.
+    """
+    answer = Answer(case.risk, result, math.inf)
+    try:
+        relaxation = choose(answer)[0]
+    except NoBound:
+        return []
+    index, supports, part = relaxation.index, relaxation.supports, relaxation.start(answer)
+    there = {a: np.flatnonzero(np.isin(index, atom)) for a, atom in enumerate(case.atoms)}
+    wrong, zero, warm = [], float(case.objective(np.zeros(case.d))[0]), answer.x[index]
+    for _ in range(3):
+        taken = {a for a, i in there.items() if i.size and np.isin(i, part.kept).all()}
+        left = {a for a, i in there.items() if i.size and part.out[i].all()}
+        known = {s: v for s, v in values.items() if v is not None and all(there[a].size for a in s)}
+        mine = {s: v for s, v in known.items() if taken <= s and not left & s}
+        least = min(mine.values(), default=math.inf)
+        scale = max(abs(least), abs(zero), 1e-300)
+        try:
+            relaxed = relaxation.solve(part, warm, math.inf, first=True)
+        except ValueError:  # no member
+            relaxed = None
+        if relaxed is None or not mine:
+            return wrong if mine or relaxed is None or least == math.inf else [*wrong, "a part has no member"]
+        if not relaxed.bound <= least + 1e-9 * scale:
+            wrong.append(f"a part with {taken}, without {left}: {relaxed.bound:.12g} above {least:.12g}")
+        level = least + rng.uniform(0, 0.5) * max(zero - least, 0.0)
+        decided = relaxation.screen(relaxed, part, level)
+        kept, out = np.isin(np.arange(index.size), decided.kept), decided.out
+        for s, v in mine.items():
+            within = np.isin(np.arange(index.size), [i for a in s for i in there[a]]) | np.isin(index, result.keep)
+            if v < level - 1e-9 * scale and ((kept & ~within).any() or (out & within).any()):
+                wrong.append(f"{s} has {v}, less than {level}: in {decided.kept}, out {np.flatnonzero(out)}")
+        if not (choices := np.flatnonzero(supports.choices(part))).size:
+            return wrong
+        one = supports.whole(int(rng.choice(choices)))
+        part, warm = supports.closed(part.taking(one)) if rng.random() < 0.5 else part.leaving(one), relaxed.warm
+    return wrong
+
+
 def judge(seed, alter=None):
     """What is wrong with what the library says of a case: a list of words; and whether it was called optimal."""
     case = make(seed)
@@ -306,6 +352,9 @@ def judge(seed, alter=None):
     try:
         exact = seed % 3 == 0
         options = {"method": "exact", "time_limit": 3.0} if exact else {}
+        if seed % 6 == 5 and not isinstance(case.gamma, S.Simplex) and not isinstance(case.risk, R.Poisson):
+            # a poor answer, for bounds are never above an answer
+            options = {"method": "IHT-2SP", "max_iter": 1}
         result = ez.minimize(case.risk, case.sparsity, case.gamma, keep=keep, **options)
         certificate = result.certificate if exact else ez.certify(
             case.risk, result, **({"time_limit": 3.0} if seed % 3 == 1 else {})
@@ -316,7 +365,7 @@ def judge(seed, alter=None):
         return ([] if silent else [f"refused: {words}"]), False
     if alter is not None:
         alter(certificate)
-    wrong = []
+    wrong = behind(case, result, values, np.random.default_rng([17, seed]))
     used = {a for a, atom in enumerate(case.atoms) if np.any(result.x[atom] != 0)}
     if not case.allowed(used):
         wrong.append(f"{used} is not admitted")
@@ -332,7 +381,7 @@ def judge(seed, alter=None):
         wrong.append(f"called optimal: {result.fun:.12g}, and {best:.12g} is possible")
     inside, outside = set(certificate.proved_in.tolist()), set(certificate.proved_out.tolist())
     for one, value in values.items():
-        if value is not None and value < result.fun - 1e-9 * scale or value == best:
+        if used <= one or (value is not None and value < result.fun - 1e-9 * scale):
             there = {i for a in one for i in case.atoms[a]} | (set(range(case.d)) - {i for a in case.atoms for i in a})
             if not inside <= there or outside & there:
                 wrong.append(f"proved in {inside}, out {outside}, and {there} is as good: {value} beside {result.fun}")
@@ -352,3 +401,234 @@ def test_against_every_support(first):
 @pytest.mark.parametrize("first", range(120, 3620, 100))
 def test_against_every_support_of_many(first):
     assert not {seed: wrong for seed in range(first, first + 100) if (wrong := judge(seed)[0])}
+
+
+@pytest.mark.filterwarnings("ignore:k=")
+def test_planted_errors_are_found():
+    """The referee is worth something: a bound too high by a thousandth, or a group too many proved, is noticed."""
+
+    def raised(certificate):
+        certificate.lower_bound += 1e-3 * abs(certificate.fun)
+
+    def proved(certificate):
+        certificate.proved_in = certificate.proved_out = np.flatnonzero(certificate.x)
+
+    seeds = [seed for seed in range(20) if judge(seed)[1]]
+    assert len(seeds) >= 8
+    assert sum(bool(judge(seed, raised)[0]) for seed in seeds) >= len(seeds) - 2
+    assert sum(bool(judge(seed, proved)[0]) for seed in seeds) >= len(seeds) - 4
+
+
+@pytest.mark.filterwarnings("ignore:k=")
+@pytest.mark.parametrize("error", ["quota", "nonzeros", "sum", "exchange"])
+def test_planted_errors_in_the_relaxation_are_found(monkeypatch, error):
+    """A relaxation of a smaller problem: with one place less in a group, or with k atoms taken for k coordinates."""
+    whole = AtomSupports.__init__
+
+    def init(self, sparsity):
+        whole(self, sparsity)
+        if error == "quota":
+            quotas = sparsity.quotas and (sparsity.quotas[0], np.maximum(sparsity.quotas[1] - 1, 0))
+            self.sparsity = type(sparsity)(max(sparsity.k - 1, 0), sparsity.n_features, sparsity.atoms, quotas)
+            self.k = self.sparsity.k
+
+    if error in ("quota", "nonzeros"):
+        monkeypatch.setattr(AtomSupports, "__init__", init)
+    if error == "nonzeros":
+        monkeypatch.setattr(AtomSupports, "most", lambda self, part: part.kept.size)
+    if error == "sum":
+        total = AtomSupports.largest_sum
+        monkeypatch.setattr(AtomSupports, "largest_sum", lambda self, gains, kept: 0.9 * total(self, gains, kept))
+    if error == "exchange":
+        exchange = AtomSupports.exchange
+
+        def swapped(self, gains, part):
+            found = exchange(self, gains, part)
+            return found and (found[0], found[2], found[1])
+
+        monkeypatch.setattr(AtomSupports, "exchange", swapped)
+    assert any(judge(seed)[0] for seed in range(60))
+
+
+def exactly(X, y, support):
+    """min ||Xw - y||²/n over w on the support, in rational numbers."""
+    n, m = len(y), len(support)
+    A = [[Fraction(float(X[i, j])) for j in support] + [Fraction(float(y[i]))] for i in range(n)]
+    rows = [[sum(r[i] * r[j] for r in A) for j in range(m + 1)] for i in range(m)]
+    pivots = []
+    for c in range(m):
+        p = next((r for r in range(len(pivots), m) if rows[r][c]), None)
+        if p is None:
+            continue
+        rows[len(pivots)], rows[p] = rows[p], rows[len(pivots)]
+        top = rows[len(pivots)]
+        for r in range(m):
+            if r != len(pivots) and rows[r][c]:
+                f = rows[r][c] / top[c]
+                rows[r] = [a - f * b for a, b in zip(rows[r], top, strict=True)]
+        pivots.append(c)
+    w = [Fraction(0)] * m
+    for r, c in enumerate(pivots):
+        w[c] = rows[r][m] / rows[r][c]
+    return sum((sum(a * b for a, b in zip(r, w, strict=False)) - r[m]) ** 2 for r in A) / n
+
+
+def rationally(seed):
+    """Errors of a case of least squares that rational numbers find: bounds above the optimum, false optima."""
+    rng = np.random.default_rng([16, seed])
+    n, d = int(rng.integers(4, 9)), int(rng.integers(3, 7))
+    X, y = design(rng, str(rng.choice(DATA)), n, d), rng.standard_normal(n)
+    if rng.random() < 0.3:
+        y = X @ rng.integers(-1, 2, d)
+    sparsity, atoms, allowed = sparsity_of(rng, d, 1)
+    case = Case(None, sparsity, None, [], None, None, atoms, allowed, None, None, d)
+    best = min(exactly(X, y, s) for _, s in case.supports())
+    try:
+        result = ez.minimize(R.LeastSquares(X, y), sparsity, method="exact", time_limit=3.0)
+    except ValueError as error:
+        return [] if "no bound to work with" in str(error) else [str(error)]
+    bound, zero = result.certificate.lower_bound, Fraction(float(y @ y / n))
+    wrong = [f"bound {bound} above {float(best)}"] if Fraction(bound) > best else []
+    slack = Fraction(3e-6) * max(best, zero - best) + Fraction(1e-28) * Fraction(float(np.abs(result.x).sum())) ** 2
+    if result.certificate.status.name == "OPTIMAL" and Fraction(result.fun) - best > slack:
+        wrong.append(f"optimal {result.fun}, {float(best)} is possible")
+    return wrong
+
+
+@pytest.mark.filterwarnings("ignore:k=")
+def test_in_rational_numbers():
+    assert not {seed: wrong for seed in range(60) if (wrong := rationally(seed))}
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:k=")
+def test_in_rational_numbers_of_many():
+    assert not {seed: wrong for seed in range(60, 1000) if (wrong := rationally(seed))}
+
+
+def brute_sum(supports, total, must, never):
+    """The largest sum over admitted sets of atoms with all of `must` and none of `never`."""
+    group, caps = supports.group, supports.caps
+    found = [-math.inf]
+    for m in range(supports.k + 1):
+        for c in map(list, itertools.combinations(range(total.size), m)):
+            counts = np.bincount(group[c][group[c] >= 0], minlength=caps.size - 1)
+            if set(must) <= set(c) and not set(never) & set(c) and (counts <= caps[:-1]).all():
+                found.append(float(total[c].sum()))
+    return max(found)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_exchanges_are_those_of_the_matroid(seed):
+    """What it costs to force an atom in or out, against every admitted set."""
+    rng = np.random.default_rng(seed)
+    d = int(rng.integers(3, 9))
+    labels = labels_of(rng, d)
+    names = [label for label in set(labels) if label is not None]
+    if seed % 2:
+        sparsity = ez.sparsity.Groups(int(rng.integers(1, len(names) + 1)), labels)
+    else:
+        sparsity = ez.sparsity.PerGroup(
+            int(rng.integers(1, d)), labels, {name: int(rng.integers(0, 3)) for name in names}
+        )
+    sparsity = sparsity.within(d)
+    supports = supports_of(sparsity, d)
+    part = supports.closed(Decisions(sparsity.kept(None, d), np.zeros(d, dtype=bool)))
+    for take in (True, False):
+        if (choices := np.flatnonzero(supports.choices(part))).size and rng.random() < 0.5:
+            one = supports.whole(int(rng.choice(choices)))
+            part = supports.closed(part.taking(one)) if take else part.leaving(one)
+    gains = rng.integers(0, 4, d) * rng.random(d) if seed % 3 else rng.integers(0, 3, d).astype(float)
+    gains[part.out], gains[part.kept] = -1.0, -1.0
+    total = supports.sums(np.maximum(gains, 0.0))
+    must, never = sparsity.atoms_of(part.kept), sparsity.atoms_of(np.flatnonzero(part.out))
+    best = brute_sum(supports, total, must, never)
+    assert supports.largest_sum(gains, part.kept) == pytest.approx(best)
+    found = supports.exchange(gains, part)
+    if found is None:
+        assert supports.settled(part) or not supports.choices(part).any()
+        return
+    for i, enter, leave in zip(*found, strict=True):
+        atom = supports.atom[i]
+        assert max(enter, 0.0) == pytest.approx(best - brute_sum(supports, total, [*must, atom], never))
+        assert max(leave, 0.0) == pytest.approx(best - brute_sum(supports, total, must, [*never, atom]))
+
+
+@pytest.mark.parametrize("name", ["everywhere", "nonnegative", "box", "l1", "simplex"])
+@pytest.mark.parametrize("kind", ["groups", "quotas", "mapping"])
+def test_the_relaxation_is_the_perspective_one(name, kind):
+    """Newton's maximum against the primal of the same relaxation, solved by cvxpy."""
+    cp = pytest.importorskip("cvxpy")
+    rng = np.random.default_rng(12)
+    d, labels = 12, [0, 0, 0, 1, 1, 2, 2, 2, 2, 3, 3, None]
+    X, y = rng.standard_normal((40, d)) + 0.6 * rng.standard_normal((40, 1)), rng.standard_normal(40)
+    box = Polyhedron.box
+    gamma = {
+        "everywhere": box(-np.inf, np.inf, d),
+        "nonnegative": box(0, np.inf, d),
+        "box": box(-0.02, 0.04, d),
+        "l1": box(-np.inf, np.inf, d).with_row(1.0, 0.2),
+        "simplex": box(0, np.inf, d).with_row(1.0, 1.0, equal=True),
+    }[name]
+    sparsity = {
+        "groups": ez.sparsity.Groups(2, labels),
+        "quotas": ez.sparsity.PerGroup(4, labels, 1),
+        "mapping": ez.sparsity.PerGroup(5, labels, {0: 1, 2: 2}),
+    }[kind].within(d)
+    supports = supports_of(sparsity, d)
+    form = R.LeastSquares(X, y, ridge=0.05).quadratic_form(d)
+    delta = smallest_eigenvalue(form, True) * np.where(np.arange(d) % 2, 0.7, 1.0)
+    part = supports.closed(Decisions(sparsity.kept([3], d), np.zeros(d, dtype=bool)))
+    found = Perspective(form, supports, gamma, delta, np.arange(d)).maximise(part, np.ones(d) / d, math.inf, 300, 1e-12)
+    w, s = cp.Variable(d), cp.Variable(d)
+    rest = np.linalg.cholesky(form.Q - np.diag(delta) + 1e-13 * np.eye(d))
+    perspective = sum(delta[i] / 2 * cp.quad_over_lin(w[i], s[i]) for i in range(d))
+    limits = [s >= 0, s <= 1, *(s[i] == 1 for i in part.kept)]
+    if kind == "groups":
+        first = [0, 3, 5, 9]
+        limits += [cp.sum(s[first]) <= 2, *(s[i] == s[labels.index(labels[i])] for i in range(d - 1))]
+    else:
+        most = dict.fromkeys(range(4), 1) if kind == "quotas" else {0: 1, 2: 2}
+        limits += [cp.sum(s) <= sparsity.k]
+        limits += [cp.sum(s[[i for i in range(d) if labels[i] == g]]) <= cap for g, cap in most.items()]
+    limits += [w[i] <= gamma.upper[i] * s[i] for i in range(d) if np.isfinite(gamma.upper[i])]
+    limits += [w[i] >= gamma.lower[i] * s[i] for i in range(d) if np.isfinite(gamma.lower[i])]
+    for row, cap, equal in zip(gamma.A, gamma.h, gamma.equal, strict=True):
+        limits.append(row @ w == cap if equal else row @ cp.abs(w) <= cap)
+    problem = cp.Problem(cp.Minimize(form.c - form.b @ w + cp.sum_squares(rest.T @ w) / 2 + perspective), limits)
+    problem.solve(solver="CLARABEL")
+    assert found.bound == pytest.approx(problem.value, rel=1e-5)
+    assert found.bound <= problem.value + 1e-7
+
+
+def test_copies_are_set_aside_where_a_support_has_room_for_the_other():
+    """Inside an atom, or beside what is always there; of coordinates under quotas, those of the same group."""
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((30, 8)), rng.standard_normal(30)
+    X[:, 1], X[:, 4], X[:, 7] = X[:, 0], X[:, 3], X[:, 2]
+    risk = R.LeastSquares(X, y)
+    for sparsity, stay in (
+        (ez.sparsity.Groups(1, [0, 0, 1, 1, 2, 2, 3, 3]), [0, 2, 3, 4, 5, 6, 7]),
+        (ez.sparsity.Groups(1, [0, 0, None, 1, 2, 2, 3, 3]), [0, 2, 3, 4, 5, 6]),
+        (ez.sparsity.PerGroup(3, [0, 0, 1, 1, 2, 2, 3, 3], 1), [0, 2, 3, 4, 5, 6, 7]),
+        (ez.sparsity.PerGroup(3, [0, 0, 1, 2, 2, 2, 1, 1], 1), [0, 2, 3, 5, 6]),
+    ):
+        answer = Answer(risk, ez.minimize(risk, sparsity), math.inf)
+        assert answer.without_copies(np.arange(8), np.array([0, 2, 3]))[0].tolist() == stay
+
+
+def test_exact_in_the_sizes_of_the_docs():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((100, 60)) + 0.5 * rng.standard_normal((100, 1))
+    y = X[:, :9] @ rng.standard_normal(9) + 2 * rng.standard_normal(100)
+    groups = ez.minimize(R.LeastSquares(X, y), ez.sparsity.Groups(5, np.arange(60) // 3), method="exact")
+    assert groups.status is ez.Status.OPTIMAL and groups.certificate.nodes < 200
+    quotas = ez.minimize(R.LeastSquares(X[:, :40], y), ez.sparsity.PerGroup(6, np.arange(40) // 8, 2), method="exact")
+    assert quotas.status is ez.Status.OPTIMAL and quotas.certificate.nodes < 400
+    told = repr(groups.certificate)
+    n = groups.certificate.proved_in.size
+    assert f"proved in    {n} coordinates, {n // 3} groups" in told
+    stopped = ez.minimize(
+        R.LeastSquares(X, y, ridge=1.0), ez.sparsity.Groups(5, np.arange(60) // 3), method="IHT-2SP", target_gap=0.5
+    )
+    assert stopped.status is ez.Status.TARGET_GAP and stopped.certificate.relative_gap <= 0.5

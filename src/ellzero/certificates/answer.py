@@ -48,8 +48,8 @@ class Answer:
         self.risk, self.result, self.deadline = risk, result, deadline
         if not is_counted(result.sparsity):
             raise NoBound(
-                f"no relaxation is known for {result.sparsity!r}: proofs go over sets of coordinates, of groups or of "
-                "features, at most k in all and so many of each group, and it is no such sparsity"
+                f"no relaxation is known for {result.sparsity!r}: proofs go over sets of coordinates, groups or "
+                "features, at most k in all and so many of each group, which ranks and rules of one's own are not"
             )
         problem = make_problem(risk, result.sparsity, result.constraint, None)
         self.gamma, self.kept, self.d = problem.gamma, result.keep, risk.n_features

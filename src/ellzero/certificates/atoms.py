@@ -125,7 +125,10 @@ class Atoms(Relaxation):
         if self._last is None or not np.array_equal(self._last[0], out):
             index = np.flatnonzero(~out)
             gamma = self.gamma if index.size == out.size else self.gamma.slice_on(index)
-            self._last = out.copy(), self.gamma if gamma is None else gamma, index, self.supports.restrict(index)
+            supports = self.supports.restrict(index)
+            if gamma is None or not (self.coarse or gamma.knows_maximum(supports.sparsity, self.mu)):
+                gamma = self.gamma
+            self._last = out.copy(), gamma, index, supports
         return self._last[1:]
 
     def solve(self, part: Decisions, warm: Any, cutoff: float, *, first: bool = False) -> Relaxed:

@@ -5,9 +5,9 @@ As in `perspective_dual`, with one share s_a for all coordinates of an atom a:
     min over w in Γ, 0 <= s <= 1, Σs <= k, Σ_{a in g} s_a <= cap_g
         c - bᵀw + ½wᵀPw + ½Σ_a Σ_{i in a} δ_i w_i²/s_a,   l_i s_a <= w_i <= u_i s_a.
 
-B(v, λ) takes the largest sum of an admitted set of h_a = Σ_{i in a} g_i in place of the k largest gains. Ties in a group
-whose quota is used up have the same h_a; those in all other groups, too. Given which is which, the shares are unknowns
-of a smooth convex problem under linear equations: a Newton step.
+B(v, λ) takes the largest sum of an admitted set of h_a = Σ_{i in a} g_i in place of the k largest gains. Ties in a
+group whose quota is used up have the same h_a; those in all other groups, too. Given which is which, the shares are
+unknowns of a smooth convex problem under linear equations: a Newton step.
 """
 
 import math
@@ -63,7 +63,7 @@ class AtomDual(PerspectiveDual):
         np.divide(along, length, out=share, where=length > 0)
         share = self.supports.spread(np.clip(share, 0.0, 1.0), 1.0)
         share[kept] = 1.0
-        return share
+        return np.asarray(share)
 
     def _idle_prices(self, here: Point, x: np.ndarray) -> np.ndarray:
         """Higher where a cap is exceeded, half of what they were where it does not bind."""
@@ -225,4 +225,4 @@ class _Shares:
             if (ahead - s <= 1e-15 * ahead).all():
                 break
             s = ahead
-        return s[atoms]
+        return np.asarray(s[atoms])

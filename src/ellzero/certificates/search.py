@@ -1,4 +1,4 @@
-"""Branch and bound: fix coordinates, or whole atoms, in or out until the bound of every part exceeds the best known value."""
+"""Branch and bound: fix coordinates, or atoms, in or out until the bound of every part exceeds the best known value."""
 
 import heapq
 import math

@@ -101,7 +101,7 @@ class Supports:
 
     def settled(self, part: Decisions) -> bool:
         """Whether nothing is left to decide: all that may still come in may do so together."""
-        return np.count_nonzero(self.choices(part)) <= self.k - part.kept.size
+        return bool(np.count_nonzero(self.choices(part)) <= self.k - part.kept.size)
 
     def closed(self, part: Decisions) -> Decisions:
         """With all that follows from what is decided, where a relaxation would not see it by itself."""
@@ -121,7 +121,7 @@ class Supports:
 
     def sizes(self, w: np.ndarray) -> np.ndarray:
         """The length of what each coordinate belongs to."""
-        return np.abs(w)
+        return np.asarray(np.abs(w))
 
     def used(self, members: np.ndarray) -> np.ndarray:
         """Which coordinates the rows take."""
@@ -137,7 +137,7 @@ class Supports:
         score[part.kept] = -1.0
         spare = self.k - part.kept.size
         best = np.argpartition(-score, min(spare, score.size - 1))[:spare] if spare else np.empty(0, np.intp)
-        return best[score[best] > 0]
+        return np.asarray(best[score[best] > 0])
 
     def largest_sum(self, gains: np.ndarray, kept: np.ndarray) -> float:
         """max Σ gains over what may come in beside `kept`; negative gains stand for what is decided."""
@@ -210,7 +210,7 @@ class AtomSupports(Supports):
         return self.sparsity.admits(support)
 
     def classes(self, index: np.ndarray) -> np.ndarray:
-        return self.group[index] if self.sparsity.atoms is None else self.atom[index]
+        return np.asarray(self.group[index] if self.sparsity.atoms is None else self.atom[index])
 
     def _taken(self, kept: np.ndarray) -> np.ndarray:
         """A mask of the atoms of some coordinates."""
@@ -218,17 +218,21 @@ class AtomSupports(Supports):
         taken[self.atom[kept]] = True
         return taken[:-1]
 
+    def _chosen(self, score: np.ndarray, kept: np.ndarray) -> np.ndarray:
+        """A mask of the atoms with the largest sum of scores that may be used together with what is kept."""
+        return self._taken(self.sparsity.best_atoms(score, kept))
+
     def rooms(self, part: Decisions) -> tuple[int, np.ndarray]:
         """How many atoms may still come in, and how many of each group; the last is that of no group."""
         taken = self._taken(part.kept)
         used = np.bincount(self.group[taken] + 1, minlength=self.caps.size)
-        return self.k - np.count_nonzero(taken), self.caps - np.append(used[1:], 0)
+        return self.k - int(np.count_nonzero(taken)), self.caps - np.append(used[1:], 0)
 
     def choices(self, part: Decisions) -> np.ndarray:
         spare, room = self.rooms(part)
         if spare <= 0:
             return np.zeros(part.out.size, dtype=bool)
-        return part.free & np.append(room[self.group] > 0, False)[self.atom]
+        return np.asarray(part.free & np.append(room[self.group] > 0, False)[self.atom])
 
     def settled(self, part: Decisions) -> bool:
         return self.admits(np.concatenate([part.kept, np.flatnonzero(self.choices(part))]))
@@ -241,7 +245,7 @@ class AtomSupports(Supports):
         return np.flatnonzero(self.atom == self.atom[i])
 
     def filled(self, mask: np.ndarray) -> np.ndarray:
-        return np.append(self._taken(np.flatnonzero(mask)), False)[self.atom] | mask
+        return np.asarray(np.append(self._taken(np.flatnonzero(mask)), False)[self.atom] | mask)
 
     def units(self, mask: np.ndarray) -> Iterable[Any]:
         return [np.flatnonzero(self.atom == a) for a in np.flatnonzero(self._taken(np.flatnonzero(mask)))]
@@ -252,38 +256,38 @@ class AtomSupports(Supports):
 
     def spread(self, values: np.ndarray, free: float) -> np.ndarray:
         """The value of its atom for each coordinate, and another for those of none."""
-        return np.append(values, free)[self.atom]
+        return np.asarray(np.append(values, free)[self.atom])
 
     def sizes(self, w: np.ndarray) -> np.ndarray:
-        return np.maximum(self.spread(np.sqrt(self.sums(w * w)), 0.0), np.abs(w))
+        return np.asarray(np.maximum(self.spread(np.sqrt(self.sums(w * w)), 0.0), np.abs(w)))
 
     def used(self, members: np.ndarray) -> np.ndarray:
         return np.array([self.filled(row != 0) for row in members]).reshape(members.shape)
 
     def most(self, part: Decisions) -> int:
         size = self.sums(np.where(part.out, 0.0, 1.0))
-        chosen = self.sparsity.chosen(size, part.kept)
+        chosen = self._chosen(size, part.kept)
         return int(np.count_nonzero(self.atom < 0) + size[chosen].sum())
 
     def best(self, score: np.ndarray, part: Decisions) -> np.ndarray:
         total = self.sums(np.where(part.free, score, 0.0) ** 2)
-        chosen = self.sparsity.chosen(total, part.kept) & (total > 0) & ~self._taken(part.kept)
+        chosen = self._chosen(total, part.kept) & (total > 0) & ~self._taken(part.kept)
         return np.flatnonzero(self.spread(chosen, False))
 
     def largest_sum(self, gains: np.ndarray, kept: np.ndarray) -> float:
         total = self.sums(np.maximum(gains, 0.0))
-        return float(total[self.sparsity.chosen(total, kept)].sum())
+        return float(total[self._chosen(total, kept)].sum())
 
     def exchange(self, gains: np.ndarray, part: Decisions) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-        """For the greedy choice T and an atom a outside it, the best support with a is T + a less the smallest of the
-        one circuit in T + a: T's atoms of a's group if that is full, all of T if not. Without an atom a of T it is T - a
-        and the largest of what then fits: of a's group, or, if T has k atoms, of a group that is not full."""
+        """With an atom a outside the greedy choice T the best is T + a less the smallest of the one circuit in T + a,
+        which is T's part of a's group if that is full, all of T if not. Without an atom a of T it is T - a and the
+        largest of what then fits: of a's group, or, if T has k atoms, of a group that is not full."""
         choices = self.choices(part)
         if not choices.any() or self.settled(part):
             return None
         taken, is_open = self._taken(part.kept), self._taken(np.flatnonzero(choices))
         total = np.where(is_open, self.sums(np.maximum(gains, 0.0)), -1.0)
-        chosen = self.sparsity.chosen(total, part.kept) & (is_open | taken)
+        chosen = self._chosen(total, part.kept) & (is_open | taken)
         inside, outside = chosen & is_open, is_open & ~chosen
         group, k_full = self.group, np.count_nonzero(chosen) >= self.k
         full = np.bincount(group[chosen] + 1, minlength=self.caps.size)[1:] >= self.caps[:-1]

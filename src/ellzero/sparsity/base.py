@@ -67,25 +67,21 @@ class Sparsity(ABC):
         return index_like(self.best_atoms(score, keep), v)
 
     def best_atoms(self, score: np.ndarray, keep: np.ndarray | None = None) -> np.ndarray:
-        """The support of the atoms with the largest sum of scores; see `best_support`."""
-        chosen = np.append(self.chosen(score, keep), True)  # atom -1
-        return np.flatnonzero(chosen[:-1] if self.atoms is None else chosen[self.atoms])
-
-    def chosen(self, score: np.ndarray, keep: np.ndarray | None = None) -> np.ndarray:
-        """A mask of those atoms.
+        """The support of the atoms with the largest sum of scores; see `best_support`.
 
         The supports are those of a laminar matroid (quotas, and k in all), so the greedy choice is the best one.
         """
+        score = score.copy()
         if keep is not None and keep.size:
-            score = score.copy()
             score[self.atoms_of(keep)] = np.inf
         order = np.argsort(-score, kind="stable")
         if self.quotas is not None:
             group, most = self.quotas
             order = order[_places(group[order]) < np.append(most, order.size)[group[order]]]
-        chosen = np.zeros(score.size, dtype=bool)
+        chosen = np.zeros(score.size + 1, dtype=bool)
+        chosen[-1] = True  # atom -1
         chosen[order[: self.k]] = True
-        return chosen
+        return np.flatnonzero(chosen[:-1] if self.atoms is None else chosen[self.atoms])
 
     def sums(self, values: np.ndarray) -> np.ndarray:
         """The sum of the values over the coordinates of each atom."""
