@@ -235,7 +235,8 @@ class AtomSupports(Supports):
         return np.asarray(part.free & np.append(room[self.group] > 0, False)[self.atom])
 
     def settled(self, part: Decisions) -> bool:
-        return self.admits(np.concatenate([part.kept, np.flatnonzero(self.choices(part))]))
+        choices = np.flatnonzero(self.choices(part))
+        return not choices.size or self.admits(np.concatenate([part.kept, choices]))
 
     def closed(self, part: Decisions) -> Decisions:
         """What has no place any more is out."""
@@ -283,7 +284,7 @@ class AtomSupports(Supports):
         which is T's part of a's group if that is full, all of T if not. Without an atom a of T it is T - a and the
         largest of what then fits: of a's group, or, if T has k atoms, of a group that is not full."""
         choices = self.choices(part)
-        if not choices.any() or self.settled(part):
+        if self.settled(part):
             return None
         taken, is_open = self._taken(part.kept), self._taken(np.flatnonzero(choices))
         total = np.where(is_open, self.sums(np.maximum(gains, 0.0)), -1.0)
