@@ -165,9 +165,9 @@ class _Shares:
         self.length = np.sqrt(self.supports.sums(dual.delta * size * size))
         self.bounded = bool(np.isfinite(reach[size > 0]).any())
         if self.bounded:
-            self.alive = np.flatnonzero(size > 0)
-            self.atom, self.size, self.reach = self.supports.atom[self.alive], size[self.alive], reach[self.alive]
-            self.delta = dual.delta[self.alive]
+            alive = np.flatnonzero(size > 0)
+            self.atom, self.size, self.reach = self.supports.atom[alive], size[alive], reach[alive]
+            self.delta = dual.delta[alive]
 
     def fill(self, part: Decisions) -> tuple[np.ndarray, np.ndarray]:
         """The shares, and the class of each atom: its group, where the quota of that binds, or -1.
@@ -191,9 +191,15 @@ class _Shares:
                 pool[members] = False
 
     def _shares(self, atoms: np.ndarray, spare: int) -> np.ndarray:
+        """Σs = spare over these atoms, with ties at the same level."""
+        kappa, root, reach, length = self.kappa[atoms], np.ones(atoms.size), np.full(atoms.size, math.inf), self.length
         if not self.bounded or not 0 < spare < atoms.size:
-            kappa, infinite = self.kappa[atoms], np.full(atoms.size, math.inf)
-            return shares_of_ties(self.length[atoms], np.ones(atoms.size), kappa, infinite, spare)[0]
+            return shares_of_ties(length[atoms], root, kappa, reach, spare)[0]
+        if self.supports.widest == 1:
+            place = np.searchsorted(self.atom[order := np.argsort(self.atom)], atoms)
+            one = order[place]
+            delta = self.delta[one]
+            return shares_of_ties(self.size[one], np.sqrt(delta), kappa * delta, self.reach[one], spare)[0]
         from scipy.optimize import brentq  # here, because importing it takes longer than most certificates
 
         high = math.sqrt(2 * float(self._marginal(np.zeros(self.kappa.size))[0][atoms].max())) * (1 + 1e-12)
@@ -202,8 +208,9 @@ class _Shares:
             low *= 0.25
         if low == high:
             return self._at(low, atoms)
-        level = brentq(lambda t: self._at(t, atoms).sum() - spare, low, 4 * low, xtol=1e-300, rtol=1e-13)
-        return self._at(float(level), atoms)
+        # nearly linear in 1/t
+        x = brentq(lambda x: self._at(1 / x, atoms).sum() - spare, 0.25 / low, 1 / low, xtol=1e-300, rtol=1e-13)
+        return self._at(1 / float(x), atoms)
 
     def _marginal(self, s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """What a larger share of each atom gains, and how fast that falls; it is convex in s."""
@@ -216,13 +223,19 @@ class _Shares:
         return tuple(np.bincount(self.atom, self.delta * v, minlength=s.size) for v in (value, fall))  # type: ignore[return-value]
 
     def _at(self, level: float, atoms: np.ndarray) -> np.ndarray:
-        """The shares at which a tie gains level²/2, by Newton's method from the left."""
-        s = np.zeros(self.kappa.size)
-        for _ in range(100):
+        """The shares at which a tie gains level²/2: Newton's method for gain^(-½), which is linear off the bounds."""
+        goal = 0.5 * level * level
+        low, high = np.zeros(self.kappa.size), np.ones(self.kappa.size)
+        s = np.where(self._marginal(high)[0] >= goal, 1.0, 0.0)
+        s[s == 0] = np.where(self._marginal(low)[0] > goal, 0.5, 0.0)[s == 0]
+        between = (s > 0) & (s < 1)
+        for _ in range(100 if between.any() else 0):
             value, fall = self._marginal(s)
-            step = np.maximum(value - 0.5 * level * level, 0.0) / np.where(fall > 0, fall, 1.0)
-            ahead = np.minimum(s + step, 1.0)
-            if (ahead - s <= 1e-15 * ahead).all():
+            low, high = np.where(value > goal, s, low), np.where(value > goal, high, s)
+            ahead = s + 2 * value / np.where(fall > 0, fall, 1.0) * (np.sqrt(value / goal) - 1)
+            ahead = np.where((ahead > low) & (ahead < high), ahead, 0.5 * (low + high))
+            done = np.abs(ahead - s) <= 1e-15 * ahead
+            s = np.where(between, ahead, s)
+            if done[between].all():
                 break
-            s = ahead
         return np.asarray(s[atoms])
