@@ -71,7 +71,7 @@ def test_supports_of_groups_and_quotas_are_the_librarys():
 
 
 # cases beyond those above that once went wrong: hangs, limits exceeded, warnings, values that were off
-MENDED = [4280, 4452, 9254, 9969, 17398, 18778, 28296, 42138, 77073, 1000665, 1000898, 1001668]
+MENDED = [4280, 4452, 9254, 9969, 17398, 18778, 28296, 42138, 77073, 1000665, 1000898, 1001668, 1003393]
 
 
 @pytest.mark.parametrize("seed", MENDED)

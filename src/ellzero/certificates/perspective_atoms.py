@@ -209,7 +209,7 @@ class _Shares:
         if low == high:
             return self._at(low, atoms)
         # nearly linear in 1/t
-        x = brentq(lambda x: self._at(1 / x, atoms).sum() - spare, 0.25 / low, 1 / low, xtol=1e-300, rtol=1e-13)
+        x = brentq(lambda x: self._at(1 / x, atoms).sum() - spare, 0.25 / low, 1 / low, xtol=1e-300, rtol=1e-11)
         return self._at(1 / float(x), atoms)
 
     def _marginal(self, s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -229,12 +229,14 @@ class _Shares:
         s = np.where(self._marginal(high)[0] >= goal, 1.0, 0.0)
         s[s == 0] = np.where(self._marginal(low)[0] > goal, 0.5, 0.0)[s == 0]
         between = (s > 0) & (s < 1)
+        without = self.length[between] / level - 1 / self.kappa[between]  # bounds; with them it is less
+        s[between] = np.where((without > 0) & (without < 1), without, 0.5)
         for _ in range(100 if between.any() else 0):
             value, fall = self._marginal(s)
             low, high = np.where(value > goal, s, low), np.where(value > goal, high, s)
             ahead = s + 2 * value / np.where(fall > 0, fall, 1.0) * (np.sqrt(value / goal) - 1)
-            ahead = np.where((ahead > low) & (ahead < high), ahead, 0.5 * (low + high))
-            done = np.abs(ahead - s) <= 1e-15 * ahead
+            ahead = np.where((ahead >= low) & (ahead <= high), ahead, 0.5 * (low + high))
+            done = np.abs(ahead - s) <= 1e-13 * ahead
             s = np.where(between, ahead, s)
             if done[between].all():
                 break
