@@ -14,7 +14,9 @@ ALL = [
     "growth",
     "tracking",
     "gene-expression",
+    "survival",
     "certificates",
+    "low-rank",
     "peers",
 ]  # fuzz and interleaved by name alone: one takes half an hour, the other needs another checkout
 

@@ -81,6 +81,13 @@ def test_demo_small(tmp_path, capsys):
     assert all(printed.count(name) >= 2 for name in results)
 
 
+def test_survival_small(tmp_path, capsys):
+    model = load("survival").main(patients=150, genes=40, out=tmp_path / "survival.png")
+    assert_picture(tmp_path / "survival.png")
+    printed = capsys.readouterr().out
+    assert f"{model.k_} of 40 genes" in printed and "concordance" in printed
+
+
 def test_demo_options():
     demo = load("demo")
     assert vars(demo.parse([])) == {"k": 15, "cap": 0.1, "seed": 0, "out": "out/demo.png"}
@@ -178,6 +185,14 @@ def test_the_simulator_of_the_policy():
     assert copy == pytest.approx(0.7, abs=0.02)
 
 
+def test_matrix_completion_small(tmp_path, capsys):
+    errors = load("matrix_completion").main(seen=0.8, points=45, radii=(0.9, 1.0), out=tmp_path / "map.png")
+    ours, nuclear = errors.values()
+    assert ours < 0.05 and ours < nuclear
+    assert "45 points, 1620 of 2025 distances measured" in capsys.readouterr().out
+    assert_picture(tmp_path / "map.png")
+
+
 def test_query_benchmark_small(tmp_path, capsys):
     out = tmp_path / "queries.png"
     queries = load("queries", "benchmarks")
@@ -219,9 +234,9 @@ def test_readme_is_short():
     assert len(README.splitlines()) <= 150 and len(blocks("python")) == 2  # a new block needs a test here
 
 
-def test_a_set_of_ones_own():
-    (code,) = blocks("python", page("sets"))
-    assert run(code) == ""
+def test_the_page_of_sets():
+    matrices, own = blocks("python", page("sets"))
+    assert run(matrices) == run(own) == ""
 
 
 def test_a_black_box_in_three_lines():

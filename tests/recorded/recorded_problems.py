@@ -307,6 +307,9 @@ def constraints() -> Iterator[tuple[str, Problem]]:
         yield f"set {name}, Logistic", Problem(partial(solve, _rows("Logistic", ridge=0.05), 4, gamma))
         if not name.startswith(("Simplex", "Portfolio", "Box without", "Everywhere")):
             yield f"set {name}, IHT-2SP", Problem(partial(solve, _squares, 4, gamma, "IHT-2SP", max_iter=200))
+    spectral, rank = ez.sets.Spectral(ez.sets.LinfBall(0.6), (5, 6)), ez.sparsity.Rank(2, (5, 6))
+    yield "set Spectral", Problem(partial(solve, _squares, rank, spectral))
+    yield "set Spectral, IHT-2SP", Problem(partial(solve, _squares, rank, spectral, "IHT-2SP", max_iter=200))
 
 
 def requests() -> Iterator[tuple[str, Problem]]:

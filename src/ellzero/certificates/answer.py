@@ -14,7 +14,7 @@ from ..solver.refit import refit
 from ..solver.result import Result
 from ..theory.constants import largest_norm
 from .support_bound import Slice, bound_on_support
-from .supports import is_counted, supports_of
+from .supports import supports_of
 
 _LARGEST = 10**7  # entries that are looked at for copies of columns
 
@@ -46,10 +46,12 @@ class Answer:
 
     def __init__(self, risk: Risk, result: Result, deadline: float) -> None:
         self.risk, self.result, self.deadline = risk, result, deadline
-        if not is_counted(result.sparsity):
+        if not result.sparsity.of_coordinates:
+            raise NoBound(f"lower bounds are made of supports, and {result.sparsity.words} is no matter of supports")
+        if not result.sparsity.by_atoms:
             raise NoBound(
                 f"no relaxation is known for {result.sparsity!r}: proofs go over sets of coordinates, groups or "
-                "features, at most k in all and so many of each group, which ranks and rules of one's own are not"
+                "features, at most k in all and so many of each group, which a rule of its own is not"
             )
         problem = make_problem(risk, result.sparsity, result.constraint, None)
         self.gamma, self.kept, self.d = problem.gamma, result.keep, risk.n_features

@@ -16,16 +16,6 @@ import numpy as np
 
 from ..sparsity import Coordinates, Sparsity
 
-#: what a sparsity writes itself if it is more than a matter of counting atoms
-_OWN = ("admits", "allows", "atoms_of", "count", "filled", "size")
-
-
-def is_counted(sparsity: Sparsity) -> bool:
-    """Whether atoms and quotas tell all about a sparsity."""
-    return sparsity.of_coordinates and not any(
-        getattr(type(sparsity), name) is not getattr(Sparsity, name) for name in _OWN
-    )
-
 
 def supports_of(k: int | Sparsity, n_features: int) -> Supports:
     """The supports of a sparsity that is a matter of counting; an int means so many coordinates."""

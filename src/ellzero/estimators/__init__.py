@@ -7,6 +7,9 @@ _WHERE = {
     "SparseRegressorCV": "regression",
     "SparseClassifier": "classification",
     "SparseClassifierCV": "classification",
+    "SparseCox": "survival",
+    "SparseCoxCV": "survival",
+    "concordance_index": "concordance",
 }
 __all__ = list(_WHERE)
 __getattr__, __dir__ = lazily(__name__, _WHERE)

@@ -24,6 +24,8 @@ class L1Ball(RadiusSet):
     array([ 0.75, -0.25,  0.  ])
     """
 
+    symmetric = True
+
     def _project_rows(self, v: Array, *parameters: Any) -> Array:
         xp = namespace(v)
         return xp.sign(v) * to_sub_simplex(xp.abs(v), *parameters)
@@ -39,6 +41,9 @@ class L1Ball(RadiusSet):
     def _increments(self, z: np.ndarray, mu: float, *parameters: Any) -> np.ndarray:
         return budget_increments(self, z, np.abs(z), mu, *parameters, exact=False)
 
+    def _exponent(self, mu: float) -> float | None:
+        return np.inf if mu == 0 else None
+
     def _price_rows(self, w: np.ndarray, c: np.ndarray) -> tuple[Any, Any]:
         return 0.0, np.abs(c).max(axis=-1, keepdims=True, initial=0.0)
 
@@ -53,6 +58,8 @@ class L1Ball(RadiusSet):
 
 class L2Ball(RadiusSet):
     """argmin ||w - v|| over ||w||_2 <= radius: v, scaled down if it is too long."""
+
+    symmetric = True
 
     def _project_rows(self, v: Array, *parameters: Any) -> Array:
         (radius,) = parameters
@@ -71,11 +78,18 @@ class L2Ball(RadiusSet):
     def _increments(self, z: np.ndarray, mu: float, *parameters: Any) -> np.ndarray:
         return l2_increments(z, mu, *parameters)
 
+    def _exponent(self, mu: float) -> float | None:
+        return 2.0
+
     def _ellipsoid(self, support: np.ndarray) -> tuple[np.ndarray, float]:
         return np.ones(support.size), self.radius
 
     def _boundary_minimum(self, G: np.ndarray, b: np.ndarray, start: np.ndarray) -> np.ndarray | None:
         return in_ellipsoid(G, b, np.full(b.size, self.radius))
+
+    def of_singular_values(self, shape: tuple[int, int]) -> ConstraintSet:
+        """The same ball: Σ_ij w_ij² is the sum of their squares."""
+        return self
 
     def rescaled(self, scales: Any) -> ConstraintSet:
         """A ball again, or an ellipsoid where the units differ."""
@@ -111,6 +125,9 @@ class _Stretched(RadiusSet):
     def _increments(self, z: np.ndarray, mu: float, *parameters: Any) -> np.ndarray:
         given, radius = parameters
         return self._plain._increments(self._along(z, given), mu, radius)
+
+    def _exponent(self, mu: float) -> float | None:
+        return self._plain._exponent(mu)
 
     def enclosing(self, n_features: int) -> list[ConstraintSet]:
         """The ball of the largest factor, and a box."""

@@ -7,6 +7,7 @@ import numpy as np
 
 from .._core.arrays import Array, finfo_eps, namespace
 from .._core.validation import check_number
+from ..sparsity import Sparsity
 from ._quadratic import in_lp_ball
 from ._tables import increments_by_projection, linear_increments
 from .balls import L1Ball, L2Ball
@@ -28,6 +29,8 @@ class LpBall(RadiusSet):
         `LinfBall` is used.
     radius : float
     """
+
+    symmetric = True
 
     def __init__(self, p: float, radius: float) -> None:
         super().__init__(radius)
@@ -68,12 +71,27 @@ class LpBall(RadiusSet):
             return linear_increments(np.abs(z), self.p / (self.p - 1), *parameters)
         return increments_by_projection(self, z, mu, *parameters)
 
+    def _exponent(self, mu: float) -> float | None:
+        return self.p / (self.p - 1) if mu == 0 else None
+
+    def knows_maximum(self, sparsity: Sparsity, mu: float = 1.0) -> bool:
+        return self._same.knows_maximum(sparsity, mu) if self._same else super().knows_maximum(sparsity, mu)
+
+    def _sparse_maximum(self, z: Array, mu: float, sparsity: Sparsity, kept: np.ndarray) -> tuple[Array, Array]:
+        if self._same:
+            return self._same._sparse_maximum(z, mu, sparsity, kept)
+        return super()._sparse_maximum(z, mu, sparsity, kept)
+
     def _boundary_minimum(self, G: np.ndarray, b: np.ndarray, start: np.ndarray) -> np.ndarray | None:
         return in_lp_ball(G, b, self.p, self.radius, self.project(start))
 
     def polyhedron(self, n_features: int) -> Polyhedron | None:
         """That of p = 1 and p = ∞."""
         return self._same.polyhedron(n_features) if self._same and self.p in (1.0, np.inf) else None
+
+    def of_singular_values(self, shape: tuple[int, int]) -> ConstraintSet | None:
+        """That of p = 2."""
+        return self._same and self._same.of_singular_values(shape)
 
     def rescaled(self, scales: Any) -> ConstraintSet | None:
         c = self._units(scales)[1]

@@ -9,7 +9,8 @@ from .._core.arrays import norm
 from .._core.validation import check_count, check_k, check_positive
 from ..sets import ConstraintSet, EmptySlice
 from ..sets.polyhedron import Polyhedron
-from ..sparsity import as_sparsity
+from ..sparsity import Sparsity, as_sparsity
+from ._structures import attack_structures
 
 
 def check_set(
@@ -66,6 +67,7 @@ def check_set(
     attack.facts(max(2, n_trials // 10))
     if support_preserving or constraint.closed_under_zeroing:
         attack.support_preservation(n_trials)
+    attack_structures(attack, max(2, n_trials // 6))
 
 
 class _Attack:
@@ -206,11 +208,15 @@ class _Attack:
         })  # fmt: skip
         for (v, p), (_, q) in zip(pairs, pairs[1:] + pairs[:1], strict=True):
             tiny, mixed = self.tol * (1 + norm(v)), np.where(self.rng.random(d) < 0.5, p, q)
+            shuffled = self.rng.permutation(p) * self.rng.choice([-1.0, 1.0], d)
             beyond = norm(v - p) > 1e3 * tiny and shape is not None and shape.exact and shape.contains(0.5 * (v + p))
             self.require({
                 "whole_space says that there is no constraint": gamma.whole_space and norm(v - p) > tiny,
                 "orthant says that Γ is w >= 0": gamma.orthant and norm(np.maximum(v, 0.0) - p) > tiny,
                 "separable says that entries can be mixed": gamma.separable and gamma.violation(mixed) > self.tol,
+                "symmetric says that order and signs do not matter": gamma.symmetric
+                and gamma.violation(shuffled) > self.tol,
+                "of_singular_values says that singular vectors do not matter": self.turned(p) > self.tol,
                 "forced, forced_among: a member is 0 there": not p[forced].all(),
                 "enclosing: a larger set does not hold a member": any(s.violation(p) > self.tol for s in larger),
                 "polyhedron: a member is outside": self.leaves(shape, p) or self.leaves(gamma.polyhedron_around(d), p),
@@ -218,6 +224,17 @@ class _Attack:
                 "signs: a member has another": (p[~negative] < -tiny).any() or (p[~positive] > tiny).any(),
                 "norm_squares: a member is longer": p @ p > (reach[np.count_nonzero(p)] + tiny) * (1 + self.tol),
             }, v=v, member=p)  # fmt: skip
+
+    def turned(self, w: np.ndarray) -> float:
+        """The violation of a matrix of any shape, a member, with other singular vectors, or of its singular values."""
+        worst = 0.0
+        for m in range(1, self.d + 1):
+            values = None if self.d % m else self.constraint.of_singular_values((m, self.d // m))
+            if values is not None:
+                s = np.linalg.svd(w.reshape(m, -1), compute_uv=False)
+                U, V = (np.linalg.qr(self.rng.standard_normal((rows, s.size)))[0] for rows in (m, self.d // m))
+                worst = max(worst, values.violation(s), self.constraint.violation(((U * s) @ V.T).ravel()))
+        return worst
 
     def slice_facts(self, pairs: list[tuple[np.ndarray, np.ndarray]], support: np.ndarray, where: str) -> None:
         """What is said about a slice, which has members, against projections onto it."""
@@ -266,35 +283,45 @@ class _Attack:
             if i not in support and abs(u[i]) > 1e3 * self.tol * (1 + norm(z)):
                 self.fail(f"shadow_prices say that coordinate {i} is worth nothing, and it is used", z=z, w=w, better=u)
 
-    def sparse_members(self, z: np.ndarray, n: int = 8) -> Iterator[np.ndarray]:
-        """Members near z on random supports of size k."""
-        for _ in range(n):
-            support = np.sort(self.rng.choice(self.d, self.k, replace=False))
+    def sparse_members(self, z: np.ndarray, sparsity: Sparsity | None = None, n: int = 8) -> Iterator[np.ndarray]:
+        """Members near z on random supports, of size k or of another sparsity."""
+        none = np.empty(0, dtype=np.intp)
+        supports: Iterator[np.ndarray]
+        if sparsity is None:
+            supports = (np.sort(self.rng.choice(self.d, self.k, replace=False)) for _ in range(n))
+        elif sparsity.n_supports(self.d, none) <= 4 * n:
+            supports = sparsity.supports(self.d, none)
+        else:
+            supports = (sparsity.best_support(self.rng.standard_normal(self.d)) for _ in range(n))
+        for support in supports:
             try:
                 yield self.embed(self.constraint.project(z[support], support), support)
             except EmptySlice:
                 continue
 
-    def sparse_maximum(self, z: np.ndarray, mu: float) -> None:
-        known = self.constraint.knows_maximum(as_sparsity(self.k), mu)
+    def sparse_maximum(self, z: np.ndarray, mu: float, sparsity: Sparsity | None = None) -> None:
+        asked = as_sparsity(self.k) if sparsity is None else sparsity
+        known = self.constraint.knows_maximum(asked, mu)
         try:
-            found = self.constraint.sparse_maximum(z, self.k, mu) if known else None
+            found = self.constraint.sparse_maximum(z, self.k if sparsity is None else asked, mu) if known else None
         except EmptySlice:
             return
         if found is None and known:
             said = f"knows_maximum, by default has_sparse_maximum, says at mu={mu:g} that it is known"
+            said = said if sparsity is None else f"knows_maximum({asked!r}, mu={mu:g}) says that it is known"
             self.fail(f"{said}, and sparse_maximum gives None", z=z)
         if found is None or found[1] is None:
             return
         value, w = found[0], np.asarray(found[1])
-        what = f"sparse_maximum(z, k={self.k}, mu={mu:g})"
-        if np.count_nonzero(w) > self.k:
-            self.fail(f"{what} has {np.count_nonzero(w)} nonzeros", z=z, w=w)
+        what = f"sparse_maximum(z, {f'k={self.k}' if sparsity is None else repr(asked)}, mu={mu:g})"
+        if not asked.allows(w):
+            used = f"{np.count_nonzero(w)} nonzeros" if sparsity is None else f"{asked.describe(w)}: too much"
+            self.fail(f"{what} has {used}", z=z, w=w)
         self.require_member(w, what, z=z)
         scale = norm(z) + mu * norm(w)
         if not abs(float(z @ w - 0.5 * mu * w @ w) - value) <= self.tol * (1 + scale) * (1 + norm(w)):
             self.fail(f"{what} says {value:.8g}, which is not the value at its maximiser", z=z, w=w)
-        for u in self.sparse_members(z / mu if mu else 1e3 * z):
+        for u in self.sparse_members(z / mu if mu else 1e3 * z, sparsity):
             there = float(z @ u - 0.5 * mu * u @ u)
             if there > value + self.tol * (1 + scale) * (1 + norm(u)):
                 self.fail(f"{what} says {value:.8g}, and another member has {there:.8g}", z=z, w=w, other=u)
