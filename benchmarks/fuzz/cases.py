@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from . import gammas
+from . import gammas, sparsities
 from .objectives import Form, Model, gamma, huber, logistic, multinomial, poisson, quantile, squared_hinge
-from .rationals import definite, integers, solve
+from .rationals import Vector, definite, integers, solve
 from .regions import Region
 
 FAMILIES = {"gaussian": 2.0, "collinear": 3.0, "conditioned": 3.0, "copies": 2.0, "dummies": 1.0, "scales": 2.0,
@@ -40,6 +41,7 @@ class Header:
     gamma: str
     mode: str
     full: bool  # whether every support is looked at
+    counted: str = "coordinates"
 
 
 @dataclass
@@ -54,6 +56,22 @@ class Case:
     region: Region
     single: bool
     unit: np.ndarray  # how large entries of good answers are
+    counted: sparsities.Counted | None = None  # where it is more than k coordinates
+
+    @property
+    def asked(self) -> Any:
+        """What the library is given for k."""
+        return self.k if self.counted is None else self.counted.asked
+
+    def admits(self, w: Vector) -> bool:
+        """Whether w is sparse."""
+        return len(w) <= self.k if self.counted is None else self.counted.admits(w)
+
+    def supports(self) -> list[tuple[int, ...]]:
+        """Every largest one."""
+        if self.counted is not None:
+            return self.counted.supports()
+        return list(itertools.combinations(range(self.objective.d), min(self.k, self.objective.d)))
 
 
 def header(seed: int) -> Header:
@@ -66,7 +84,11 @@ def header(seed: int) -> Header:
         risk, gamma = "Quadratic", str(rng.choice(["Simplex", "Portfolio", "Simplex"]))
     if risk in ("LeastSquares", "Quadratic") and rng.random() < 0.3 and family != "portfolio":
         gamma = "Everywhere"
-    return Header(seed, family, risk, gamma, mode, bool(rng.random() < 0.3))
+    full, counted = bool(rng.random() < 0.3), "coordinates"
+    if seed >= sparsities.FIRST:
+        counted = _draw(rng, sparsities.OF_OUTPUTS if risk == "Multinomial" else sparsities.SPARSITIES)
+        gamma = gamma if gamma in sparsities.GAMMAS else str(rng.choice(sparsities.GAMMAS))
+    return Header(seed, family, risk, gamma, mode, full, counted)
 
 
 def _draw(rng: np.random.Generator, table: dict[str, float]) -> str:
@@ -84,6 +106,11 @@ def case(seed: int) -> Case:
     if head.family == "collinear" and rng.random() < 0.4:
         d = 2
     k = int(rng.integers(1, 4)) if outputs > 1 else int(rng.integers(1, min(d, 3) + 1))
+    counted = None
+    if head.counted != "coordinates":
+        d += outputs == 1
+        counted = sparsities.draw(rng, head.counted, d, outputs)
+        k = max(map(len, counted.supports()))
     X, v, intercept = _data(rng, head.family, n, d)
     if head.family == "optimum at 0":
         v = v * 0 if rng.random() < 0.5 else v - X @ np.linalg.lstsq(X, v)[0]
@@ -102,7 +129,7 @@ def case(seed: int) -> Case:
         risk, objective = _model(rng, head, X, v, ridge, weight, intercept, outputs)
     size = _size(rng, risk, X, v, outputs)
     gamma, region = gammas.draw(rng, head.gamma, size, k, single)
-    return Case(head, k, risk, gamma, objective, region, single, size)
+    return Case(head, k, risk, gamma, objective, region, single, size, counted)
 
 
 def _data(rng: np.random.Generator, family: str, n: int, d: int) -> tuple[np.ndarray, np.ndarray, bool]:

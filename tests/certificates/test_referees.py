@@ -17,7 +17,7 @@ import ellzero as ez
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # the benchmarks are beside the tests
 
-from benchmarks.fuzz import cases, gammas, referee
+from benchmarks.fuzz import cases, gammas, referee, sparsities
 from benchmarks.fuzz.objectives import (
     Form,
     Model,
@@ -63,8 +63,26 @@ def test_nothing_wrong_is_said(first):
     assert not wrong, f"{len(wrong)} errors; python -m benchmarks fuzz --replay N:\n" + "\n".join(map(str, wrong))
 
 
+@pytest.mark.parametrize("first", range(sparsities.FIRST, sparsities.FIRST + 600, CHUNK))
+@pytest.mark.slow
+def test_nothing_wrong_is_said_of_groups_and_quotas(first):
+    verdicts = [referee.examine(seed, seconds=10.0) for seed in range(first, first + CHUNK)]
+    grave = ("invalid", "optimal", "fun", "infeasible", "crash", "warning")
+    assert not [(v.header, *flag) for v in verdicts for flag in v.flags if flag[0] in grave]
+    assert sum(v.proved for v in verdicts) > CHUNK // 3
+
+
+def test_supports_of_groups_and_quotas_are_the_librarys():
+    for seed in range(sparsities.FIRST, sparsities.FIRST + 60):
+        problem = cases.case(seed)
+        counted, risk = problem.counted, problem.risk
+        asked = counted.asked.within(risk.n_features, risk.n_outputs)
+        found = asked.supports(risk.n_features, asked.kept(None, risk.n_features))
+        assert sorted(map(tuple, found)) == sorted(counted.supports())
+
+
 # cases beyond those above that once went wrong: hangs, limits exceeded, warnings, values that were off
-MENDED = [4280, 4452, 9254, 9969, 17398, 18778, 28296, 42138, 77073]
+MENDED = [4280, 4452, 9254, 9969, 17398, 18778, 28296, 42138, 77073, 1000665, 1000898, 1001668, 1003393]
 
 
 @pytest.mark.parametrize("seed", MENDED)
