@@ -52,6 +52,10 @@ class Curvature(ABC):
     def block(self, index: np.ndarray) -> np.ndarray:
         """G[index, index]."""
 
+    def minimum(self) -> tuple[np.ndarray, bool] | None:
+        """argmin R for a quadratic R, and whether it is as accurate as G, where this takes less than all of G."""
+        return None
+
     def correction(self, w: np.ndarray, state: Any) -> np.ndarray | None:
         """argmin R(w + u) over u for a quadratic R, more accurately than by G; None where there is no better way.
 

@@ -108,6 +108,9 @@ def _newton(piece: Piece, here: Point, deadline: float) -> Point:
     for _ in range(300):  # a few, where all goes well
         model, values = part.curvature(here), to_host(here.w).astype(float)
         assert model is not None  # or `refit` had gone another way
+        if piece.gamma.whole_space and (known := model.minimum()):
+            there = part.at(like(known[0], here.w))
+            return there if known[1] else _polished(model, there)
         every = np.arange(values.size)
         G = model.block(every) / bold
         if (local := model.piece) is not None:
