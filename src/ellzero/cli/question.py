@@ -2,10 +2,11 @@
 
 from typing import Any
 
+import click
 import numpy as np
 
 from ..displays.base import coordinate_names
-from ..estimators.request import Request, classifier_ridge, read_classes, read_k, read_ks, read_loss
+from ..estimators.request import Request, classifier_ridge, read_classes, read_loss
 from ..risks import LinearModel
 from ..sets import ConstraintSet
 from ..solver.result import Result
@@ -20,20 +21,24 @@ class Question:
     def __init__(
         self,
         data: str,
-        target: str | None,
+        target: tuple[str, ...],
         kind: str | None,
         loss: str,
         constraints: tuple[ConstraintSet, ...],
         groups: str | None,
+        whole_groups: bool,
+        at_most: int | None,
         keep: tuple[str, ...],
         ridge: float | None,
         intercept: bool,
         standardize: bool,
     ) -> None:
+        if len(target) > 1 and loss != "squared":
+            raise click.UsageError(f"several '--target' are for the squared loss, got '--loss {loss}'")
         self.data = read_data(data, target, kind, labels=loss == "logistic")
         self.loss, self.intercept, self.ridge = loss, intercept, ridge or 0.0
-        labels = None if groups is None else read_groups(groups, self.data.names)
-        self.target, self.kept = target, keep
+        labels = None if groups is None else read_groups(groups, self.data.names, self.data.X)
+        self.target, self.kept = ", ".join(target) or None, keep
         self.classes = None
         if loss == "logistic":
             self.classes = np.unique(self.data.y)
@@ -42,10 +47,12 @@ class Question:
             self.ridge = classifier_ridge(self.data.X) if ridge is None else ridge
         self.maker = read_loss(loss, self.data.y, None) if self.classes is None else read_classes(self.data.y, None)
         self.risk = self.risk_of(self.data)
-        asked = constraint_of(constraints, labels), labels, self.data.places(keep, "--keep")
-        self.request = Request.read(self.risk, *asked, standardize)
-        self.names = coordinate_names(self.data.names, self.risk.n_features, self.classes)
-        self.labels = labels and coordinate_names(labels, self.risk.n_features, self.classes)
+        counted: dict[str, Any] = {"select": "groups" if whole_groups else "features", "at_most": at_most}
+        asked = constraint_of(constraints, labels, **counted), labels, self.data.places(keep, "--keep")
+        self.request = Request.read(self.risk, *asked, standardize, **counted)
+        self.outputs = target if self.classes is None else self.classes
+        self.names = coordinate_names(self.data.names, self.risk.n_features, self.outputs)
+        self.labels = labels and coordinate_names(labels, self.risk.n_features, self.outputs)
 
     def risk_of(self, data: Data) -> LinearModel:
         """The risk on some rows."""
@@ -53,11 +60,11 @@ class Question:
 
     def k(self, k: int | float) -> int:
         """k, from a number or a fraction."""
-        return read_k(k, self.risk.n_features, self.request.keep.size, "--k", strict=True)
+        return self.request.k(k, self.risk, "--k", strict=True)
 
     def ks(self, ks: int | list[int]) -> list[int]:
         """Several k."""
-        return read_ks(ks, self.risk.n_features, self.request.keep.size, "--ks", strict=True)
+        return self.request.ks(ks, self.risk, "--ks", strict=True)
 
     def describe(self) -> dict[str, Any]:
         """For machines."""
@@ -77,7 +84,7 @@ class Question:
         }
 
     def answered(self, result: Result) -> dict[str, Any]:
-        """A result, for machines: b is one number, or one for each class."""
+        """A result, for machines: b is one number, or one for each class or target."""
         b = np.ravel(np.asarray(self.risk.intercept(result.x), dtype=float)).tolist()
         return {
             "question": self.describe(),
@@ -110,11 +117,11 @@ class Question:
         return self.data.X.std(axis=0) if isinstance(self.data.X, np.ndarray) else None
 
     def intercept_rows(self, x: Any) -> list[dict[str, Any]]:
-        """b, or one for each class, as rows of a file of weights."""
+        """b, or one for each class or target, as rows of a file of weights."""
         if not self.intercept:
             return []
         found = np.ravel(np.asarray(self.risk.intercept(x), dtype=float)).tolist()
-        names = coordinate_names([INTERCEPT], len(found), self.classes)
+        names = coordinate_names([INTERCEPT], len(found), self.outputs)
         return [{"name": name, "weight": value} for name, value in zip(names, found, strict=True)]
 
 

@@ -7,6 +7,7 @@ _WHERE = {
     "SparseRegressorCV": "regression",
     "SparseClassifier": "classification",
     "SparseClassifierCV": "classification",
+    "onehot_groups": "onehot",
 }
 __all__ = list(_WHERE)
 __getattr__, __dir__ = lazily(__name__, _WHERE)

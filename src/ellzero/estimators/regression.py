@@ -19,17 +19,34 @@ class _Regressor(RegressorMixin, SparseLinearModel):  # type: ignore[misc]
     def _maker(self, y: np.ndarray, sample_weight: np.ndarray | None) -> Maker:
         return read_loss(self.loss, y, sample_weight)
 
+    def _read(self, X: Any, y: Any, sample_weight: Any, *, reset: bool = True) -> tuple[Any, Any, Any]:
+        names = getattr(y, "columns", None)
+        X, y, sample_weight = super()._read(X, y, sample_weight, reset=reset)
+        if y.ndim == 1:
+            self._targets: list[str] | None = None
+            return X, y, sample_weight
+        self._targets = [f"y{j}" for j in range(y.shape[1])] if names is None else [str(name) for name in names]
+        return X, y if y.shape[1] > 1 else y[:, 0], sample_weight
+
     def _set_coefficients(self, x: np.ndarray, intercept: Any, risk: LinearModel) -> None:
-        self.coef_, self.intercept_ = x, float(intercept)
+        if self._targets is None:
+            self.__dict__.pop("targets_", None)
+            self.coef_ = x
+            self.intercept_: Any = float(intercept)
+            return
+        self.targets_ = self._targets
+        self.coef_ = x.reshape(-1, self.n_features_in_)
+        self.intercept_ = np.atleast_1d(np.asarray(intercept, dtype=float))
 
     def predict(self, X: Any) -> np.ndarray:
-        """Xw + b, or exp of it for the Poisson loss, of shape (n_samples,)."""
+        """Xw + b, or exp of it for the Poisson loss, of the shape that y had."""
         z = self._linear(X)
         return np.exp(z) if self.loss == "poisson" else z
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.positive_only = self.loss == "poisson"
+        tags.target_tags.multi_output = self.loss == "squared"
         return tags
 
 
