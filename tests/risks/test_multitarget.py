@@ -171,3 +171,40 @@ def test_the_methods_of_the_paper_count_features(method):
     found = ez.minimize(risk, ez.sparsity.Rows(2), method=method, max_iter=60, rng=0)
     assert np.count_nonzero(found.x.reshape(Q, P).any(axis=0)) <= 2
     assert found.fun < 0.7 * risk.value(risk.zero)
+
+
+@pytest.mark.parametrize(
+    "sparsity", [ez.sparsity.Rows(3), ez.sparsity.Rows(4), ez.sparsity.PerGroup(3, list("aabbbc"), 1)]
+)
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+def test_gains_of_exchanged_features_are_what_refits_gain(settings, sparsity):
+    """All exchanges of one feature for another, against the values that two refits have."""
+    from ellzero.solver.refit import refit
+    from ellzero.solver.row_moves import are_rows, row_gains
+
+    _, _, _, risk, _ = problem(**settings)
+    sparsity = sparsity.within(Q * P, Q)
+    assert are_rows(sparsity, Q * P, Q)
+    assert not are_rows(ez.sparsity.Groups(2, list("aabbcc")).within(Q * P, Q), Q * P, Q)
+
+    def best(features):
+        return refit(risk, ez.sets.Everywhere(), np.flatnonzero(np.isin(np.arange(Q * P) % P, features)))
+
+    support = [0, 2, 5]
+    point = best(support)
+    model = risk.curvature(point)
+    W, c = point.w.reshape(Q, P), -0.5 * point.gradient.reshape(Q, P)
+    found = row_gains(model.shared, W, c, model.diagonal[:P], np.array([5]), sparsity)
+    for out, into, gain in zip(*found, strict=True):
+        if out == 5 or (out == -1 and sparsity.k == 3):
+            assert gain == -np.inf  # kept, or no place is free
+            continue
+        stay = [i for i in support if i != out]
+        trials = [[*stay, j] for j in range(P) if j not in support]
+        allowed = [trial for trial in trials if sparsity.admits(np.array(trial))]
+        if not allowed:
+            assert gain == -np.inf
+            continue
+        values = {trial[-1]: best(trial).value for trial in allowed}
+        assert into == min(values, key=values.get)
+        assert gain == pytest.approx(point.value - values[into], abs=1e-9)

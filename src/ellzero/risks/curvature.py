@@ -24,9 +24,15 @@ class Curvature(ABC):
         Products with the data so far.
     piece : Curvature, optional
         ½∇²R itself, where this one lies above it.
+    shared : Curvature, optional
+        The block of each output, where G is block diagonal with the same block for all of them.
+    n_shared : int
+        How many outputs share it.
     """
 
     piece: Curvature | None = None
+    shared: Curvature | None = None
+    n_shared: int = 1
     exact: bool = False
     corrects: bool = False
     spent: int = 0
@@ -51,10 +57,6 @@ class Curvature(ABC):
     @abstractmethod
     def block(self, index: np.ndarray) -> np.ndarray:
         """G[index, index]."""
-
-    def minimum(self) -> tuple[np.ndarray, bool] | None:
-        """argmin R for a quadratic R, and whether it is as accurate as G, where this takes less than all of G."""
-        return None
 
     def correction(self, w: np.ndarray, state: Any) -> np.ndarray | None:
         """argmin R(w + u) over u for a quadratic R, more accurately than by G; None where there is no better way.
@@ -132,6 +134,9 @@ class DampedCurvature(Derived):
         super().__init__(inner)
         self.damping = damping
         self.piece = inner.piece and DampedCurvature(inner.piece, damping)
+        self.n_shared, each = inner.n_shared, damping.reshape(inner.n_shared, -1)
+        if inner.shared is not None and (each == each[0]).all():
+            self.shared = DampedCurvature(inner.shared, each[0])
 
     @property
     def diagonal(self) -> np.ndarray:

@@ -7,7 +7,6 @@ import numpy as np
 
 from .._core.arrays import Array, to_host
 from .._core.directions import Directions
-from .._core.linear_systems import solve
 from .._core.validation import as_array, check_finite
 from .accuracy import EPS, LARGEST, Measured, QuadraticForm
 from .base import Point
@@ -125,7 +124,8 @@ class TargetCurvature(Curvature):
 
     def __init__(self, model: MultiTargetLeastSquares) -> None:
         self.model, self.p, self.q = model, model.design.shape[1], model.n_outputs
-        self.one = self._of(model)
+        self.one = self.shared = self._of(model)
+        self.n_shared = self.q
 
     @staticmethod
     def _of(model: LeastSquares) -> LinearCurvature:
@@ -161,15 +161,6 @@ class TargetCurvature(Curvature):
         features, place = np.unique(index % self.p, return_inverse=True)
         target = index // self.p
         return np.asarray(self.one.block(features)[np.ix_(place, place)] * (target[:, None] == target))
-
-    def minimum(self) -> tuple[np.ndarray, bool] | None:
-        """One factorisation serves all targets."""
-        gradient = to_host(self.model.at(self.model.zero).gradient).astype(float)
-        G, b = self.one.block(np.arange(self.p)), -0.5 * gradient.reshape(self.q, self.p).T
-        if not (np.isfinite(G).all() and np.isfinite(b).all()):
-            return None
-        u, accurate = solve(G, b)
-        return u.T.ravel(), accurate
 
     def correction(self, w: np.ndarray, state: Array) -> np.ndarray | None:
         moves = [

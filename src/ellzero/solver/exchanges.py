@@ -18,6 +18,7 @@ from ..sets import ConstraintSet, EmptySlice
 from .problem import Problem
 from .projections import proposed_support
 from .refit import Units, refit
+from .row_moves import are_rows, row_gains
 
 _BATCH = 8  # exchanges tried in a round; places looked at where not all can be
 _SMALL = 1000  # exchanges so few that a second look at the end of a search is worth its time
@@ -216,14 +217,40 @@ class SwapSearch:
             return None
         single = self.problem.sparsity.atoms is None
         exact = model.exact and self.problem.gamma.whole_space and single
-        books, least = self._books(w, c, S, model, diagonal), 1e-10 * (abs(point.value) + 1e-300)
-        ranked = self._single(books, model, exact, least) if single else self._whole_atoms(books, least)
+        least = 1e-10 * (abs(point.value) + 1e-300)
+        rows = self._rows(w, c, model, diagonal, least)
+        if rows is not None:
+            ranked, exact = rows, True
+        else:
+            books = self._books(w, c, S, model, diagonal)
+            ranked = self._single(books, model, exact, least) if single else self._whole_atoms(books, least)
         first = [move for move in ranked if move.rank == 0 and move.gain > least]
         best = self._try(first[: _BATCH * (1 if exact else self.patience)], point, S)
         if best is point and self.thorough:  # the formula may be wrong about these
             done = set(first)
             best = self._try([move for move in ranked if move not in done][:_BATCH], point, S)
         return None if best is point else best
+
+    def _rows(
+        self, w: np.ndarray, c: np.ndarray, model: Any, diagonal: np.ndarray, least: float
+    ) -> list[Exchange] | None:
+        """Exchanges of features that all outputs treat alike; None where this is not so."""
+        one, q, problem = model.shared, model.n_shared, self.problem
+        if not (
+            one is not None and model.exact and problem.gamma.whole_space and are_rows(problem.sparsity, w.size, q)
+        ):
+            return None
+        p = w.size // q
+        kept = np.unique(problem.kept % p).astype(np.intp)
+        found = row_gains(one, w.reshape(q, p), c.reshape(q, p), diagonal[:p], kept, problem.sparsity)
+        if found is None:
+            return None
+        whole = p * np.arange(q)
+        return [
+            Exchange(tuple((i + whole).tolist()) if i >= 0 else (), tuple((j + whole).tolist()), 0, gain)
+            for i, j, gain in sorted(zip(*(part.tolist() for part in found), strict=True), key=lambda move: -move[2])
+            if gain > least
+        ]
 
     def _try(self, moves: list[Exchange], point: Point, S: np.ndarray) -> Point:
         """The point after those of the exchanges that help."""
