@@ -1,13 +1,13 @@
 """At most two genes of each pathway: a panel that does not measure the same thing three times.
 
-    python examples/pathways.py [--k 20] [--at-most 2] [--seed 0] [--data ../shared/data] [--out docs/figures/pathways.png]
+    python examples/pathways.py [--k 20] [--at-most 2] [--data ../shared/data] [--out docs/figures/pathways.png]
 
 Riboflavin production of 71 cultures of Bacillus subtilis, explained by the expression of 4088 genes (Bühlmann, Kalisch
-and Meier 2014). By convention the first three letters of a bacterial gene name its pathway or operon (argF, argG: arginine;
-for the genes that begin with y, whose function was not known, they tell the place on the chromosome): 761 groups.
+and Meier 2014). By convention the first three letters of a bacterial gene name its pathway or operon (argF, argG:
+arginine; for genes that begin with y, whose function was not known, they tell the place on the chromosome): 761 groups.
 The best k genes take several of the same operon. `at_most` limits that, and the price is told: on the left which genes
-are chosen without a limit, with at most two and with at most one of each pathway, on the right the error on cultures that
-were held out. Where the data are not there, genes in correlated groups are simulated, and the title says so.
+are chosen without a limit, with at most two and with at most one of each pathway, on the right the error on cultures
+that were held out. Where the data are not there, genes in correlated groups are simulated, and the title says so.
 """
 
 from __future__ import annotations
