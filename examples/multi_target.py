@@ -4,8 +4,8 @@
 
 A camera with k sensors instead of 64 shall restore handwritten digits (scikit-learn's, 8 x 8 pixels): 64 targets, each
 pixel, explained by the same k pixels. `SparseRegressor(k=10).fit(X, X)` chooses them for all targets together. Beside
-it the pixels with the largest variance, pixels at random, and principal components, which no choice of k pixels can beat
-on the rows of the fit, but which have to read all 64.
+it the pixels with the largest variance, pixels at random, and principal components, which no choice of k pixels can
+beat on the rows of the fit, but which have to read all 64.
 """
 
 from __future__ import annotations
