@@ -15,6 +15,7 @@ ALL = [
     "tracking",
     "gene-expression",
     "certificates",
+    "multi-target",
     "peers",
 ]  # fuzz and interleaved by name alone: one takes half an hour, the other needs another checkout
 
