@@ -128,8 +128,8 @@ def page(found):
     lines = [
         "# Several targets",
         "",
-        f"At most 20 features for {TARGETS} targets; 20 matter. {len(SEEDS)} seeds; `python -m benchmarks multi-target`",
-        "writes this page. R is that of the chosen features, refitted alike for everyone: the largest excess over the",
+        f"20 features for {TARGETS} targets, 20 matter; {len(SEEDS)} seeds: `python -m benchmarks multi-target`.",
+        "R is that of the chosen features, refitted alike for everyone: the largest excess over the",
         "best of all solvers, of the seeds. A pass is the time of one `Xᵀr` in the same process (a product with all 5",
         "targets takes 2 to 3 of them); the median of the seeds.",
         "",

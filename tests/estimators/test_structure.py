@@ -111,7 +111,7 @@ def test_keep_and_constraints_hold_for_every_target(targets):
 
 def test_other_losses_take_one_target(targets):
     X, Y = targets
-    with pytest.raises(ValueError, match="1d array"):
+    with pytest.raises(ValueError, match="several targets are for loss=.squared., got loss='huber' and y of shape"):
         ez.SparseRegressor(k=2, loss="huber").fit(X, Y)
     with pytest.raises(TypeError, match="y must be an array, got a sparse matrix"):
         ez.SparseRegressor(k=2).fit(X, sparse.csr_array(Y))

@@ -54,12 +54,12 @@ class SparseClassifier(_Classifier):
     """min (1/n) Σ ℓ(x_iᵀw + b, y_i) + (ridge/2)||w||²  subject to  ||w||_0 <= k,  w in Γ.
 
     ℓ is the logistic loss of two classes, or the cross-entropy of several. With c > 2 classes there is a vector
-    of coefficients for each, w has c·n_features entries, and k counts the nonzeros of all of them together, so that
-    a feature costs as many as there are classes that use it.
+    of coefficients for each, w has c·n_features entries, and k counts features, whichever classes use them;
+    `ellzero.sparsity.Coordinates(k)` counts entries instead.
 
     Parameters
     ----------
-    k, constraint, groups
+    k, constraint, groups, select, at_most
         As for `SparseRegressor`; with several classes Γ holds for the coefficients of each.
     keep : indices, names or mask, optional
         Features that may always be nonzero, in each class, and are always selected; they count in k.
@@ -97,7 +97,7 @@ class SparseClassifierCV(ChosenByCrossValidation, _Classifier):
     ----------
     ks, scoring, rule, n_jobs
         As for `SparseRegressorCV`.
-    constraint, groups, keep, fit_intercept, standardize, method, max_iter, random_state
+    constraint, groups, select, at_most, keep, fit_intercept, standardize, method, max_iter, random_state
         As for `SparseClassifier`.
     ridge : float or sequence of float, optional
         The ridges to try. By default 0.01, 0.1 and 1 times the median variance of the columns.
