@@ -23,8 +23,8 @@ class _Regressor(RegressorMixin, SparseLinearModel):  # type: ignore[misc]
         names = getattr(y, "columns", None)
         if self.loss != "squared" and getattr(y, "ndim", 1) == 2 and y.shape[1] > 1:
             raise ValueError(
-                f'several targets are for loss="squared", got loss={self.loss!r} and y of shape {tuple(y.shape)}; fit a '
-                "model for each of them"
+                f'several targets are for loss="squared", got loss={self.loss!r} and y of shape {tuple(y.shape)}; fit '
+                "a model for each of them"
             )
         X, y, sample_weight = super()._read(X, y, sample_weight, reset=reset)
         if y.ndim == 1:
