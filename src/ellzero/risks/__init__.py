@@ -6,6 +6,7 @@ from .curvature import Curvature
 from .linear import LinearModel
 from .losses import Huber, LeastSquares, Logistic, Poisson
 from .multinomial import Multinomial
+from .multitarget import MultiTargetLeastSquares as _  # noqa: F401 - what LeastSquares is for several targets
 from .quadratic import Quadratic
 from .smooth import Smooth
 

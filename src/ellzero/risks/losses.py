@@ -45,14 +45,13 @@ class LeastSquares(LinearModel):
 
     _curvature, lower_bound = 2.0, 0.0
     _of_residual = True
+    _of_several: type  #: of several targets; `multitarget` sets it
 
     def __new__(cls, X: Any = None, y: Any = None, *options: Any, **named: Any) -> Self:
         if cls is LeastSquares and y is not None:  # copies are made without arguments
             shape = tuple(y.shape) if hasattr(y, "shape") else as_array(y, "y").shape
             if len(shape) == 2 and shape[1] > 1:
-                from .multitarget import MultiTargetLeastSquares
-
-                return object.__new__(MultiTargetLeastSquares)  # type: ignore[return-value]
+                return object.__new__(cls._of_several)  # type: ignore[return-value]
         return object.__new__(cls)
 
     def _loss(self, z: Array) -> Array:

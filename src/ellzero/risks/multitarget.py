@@ -199,3 +199,6 @@ class SumMeasure(Measured):
 
     def farthest(self, D: np.ndarray) -> float:
         return max(part.farthest(D[place]) for part, place in self.parts)
+
+
+LeastSquares._of_several = MultiTargetLeastSquares
