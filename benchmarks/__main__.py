@@ -14,6 +14,7 @@ ALL = [
     "growth",
     "tracking",
     "gene-expression",
+    "survival",
     "certificates",
     "multi-target",
     "peers",

@@ -81,6 +81,13 @@ def test_demo_small(tmp_path, capsys):
     assert all(printed.count(name) >= 2 for name in results)
 
 
+def test_survival_small(tmp_path, capsys):
+    model = load("survival").main(patients=150, genes=40, out=tmp_path / "survival.png")
+    assert_picture(tmp_path / "survival.png")
+    printed = capsys.readouterr().out
+    assert f"{model.k_} of 40 genes" in printed and "concordance" in printed
+
+
 def test_demo_options():
     demo = load("demo")
     assert vars(demo.parse([])) == {"k": 15, "cap": 0.1, "seed": 0, "out": "out/demo.png"}

@@ -133,11 +133,12 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
     def _linear(self, X: Any) -> np.ndarray:
         """XWᵀ + b, from the columns that W needs."""
         check_is_fitted(self)
+        b = getattr(self, "intercept_", 0.0)
         X = validate_data(self, X, reset=False, accept_sparse=("csr", "csc"), dtype=(np.float64, np.float32))
         if issparse(X):
-            return np.asarray(X @ self.coef_.T + self.intercept_)
+            return np.asarray(X @ self.coef_.T + b)
         needed = np.flatnonzero(np.atleast_2d(self.coef_).any(axis=0))
-        return np.asarray(X[:, needed] @ self.coef_[..., needed].T + self.intercept_)
+        return np.asarray(X[:, needed] @ self.coef_[..., needed].T + b)
 
     def _get_support_mask(self) -> np.ndarray:
         """Features with a nonzero coefficient and, where groups are selected, the rest of these; and what is kept."""
@@ -196,6 +197,10 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
 
     # Showing.
 
+    def _more_columns(self, shown: np.ndarray) -> dict[str, list[float]]:
+        """What else is told of the features beside their coefficients."""
+        return {}
+
     def _repr_html_inner(self) -> str:
         """scikit-learn's diagram, and below it what was selected."""
         diagram: str = super()._repr_html_inner()
@@ -228,7 +233,7 @@ def table_of_coefficients(model: Any) -> str:
     order = selected[np.argsort(-np.abs(coefficients[:, selected]).max(axis=0), kind="stable")]
     shown = order[:_MOST]
     if len(coefficients) == 1:
-        columns = {"coefficient": coefficients[0, shown].tolist()}
+        columns = {"coefficient": coefficients[0, shown].tolist(), **model._more_columns(shown)}
     else:
         labels = model.classes_ if hasattr(model, "classes_") else model.targets_
         columns = {f"{label}": row[shown].tolist() for label, row in zip(labels, coefficients, strict=True)}
@@ -237,9 +242,11 @@ def table_of_coefficients(model: Any) -> str:
         "nonzeros": result.sparsity.describe(result.x),
         "constraint": "none" if result.constraint.whole_space else repr(result.constraint),
         "objective": f"{result.fun:.6g}",
-        "intercept": ", ".join(f"{b:.4g}" for b in np.atleast_1d(model.intercept_)),
+        "intercept": ", ".join(f"{b:.4g}" for b in np.atleast_1d(getattr(model, "intercept_", []))),
         "status": result.message,
     }
+    if not hasattr(model, "intercept_"):
+        del summary["intercept"]
     data = {"feature": [str(name) for name in names[shown]], **columns}
-    body = table(data, f"selected features{more}", sort=False, bar="coefficient" if len(columns) == 1 else None)
+    body = table(data, f"selected features{more}", sort=False, bar="coefficient" if len(coefficients) == 1 else None)
     return fragment(facts(summary), body)

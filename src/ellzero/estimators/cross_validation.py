@@ -137,6 +137,11 @@ class ChosenByCrossValidation(SparseLinearModel):
         chosen = max((i for i in good if pairs[i][1] == smallest), key=lambda i: (means[i], pairs[i][0]))
         return pairs[chosen][1], pairs[chosen][0]
 
+    def _held_out_loss(self, whole: LinearModel, solution: Solution, data: tuple[Any, ...], rows: np.ndarray) -> float:
+        """The mean loss of an answer on some rows of the whole."""
+        losses, weights = whole.losses(solution[0], intercept=solution[1])[rows], data[2]
+        return float(np.average(losses, weights=None if weights is None else weights[rows]))
+
     def get_metadata_routing(self) -> Any:
         """What `fit` wants, and what it hands on to the splitter and the scorer."""
         router = MetadataRouter(owner=self).add_self_request(self)
@@ -202,7 +207,7 @@ class _Search:
 
     def _score(self, solution: Solution, rows: np.ndarray) -> float:
         """Minus the mean loss on the rows, or what the scorer says of them."""
-        X, y, sample_weight = self.data
+        X, y, _ = self.data
         x, intercept = solution
         if self.scorer is not None:
             fitted = copy.copy(self.model)
@@ -210,9 +215,7 @@ class _Search:
             fitted._set_coefficients(x, intercept, self.whole)
             params = _check_method_params(X, params=self.score_params, indices=rows)
             return float(self.scorer(fitted, X[rows], y[rows], **params))
-        losses = self.whole.losses(x, intercept=intercept)[rows]
-        weights = None if sample_weight is None else sample_weight[rows]
-        return -float(np.average(losses, weights=weights))
+        return -self.model._held_out_loss(self.whole, solution, self.data, rows)
 
 
 def _solve(

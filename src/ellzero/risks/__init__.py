@@ -2,6 +2,7 @@
 
 from .base import Constant, Point, Risk
 from .blackbox import BlackBox, BlackBoxError
+from .cox import Cox
 from .curvature import Curvature
 from .linear import LinearModel
 from .losses import Huber, LeastSquares, Logistic, Poisson
@@ -14,6 +15,7 @@ __all__ = [
     "BlackBox",
     "BlackBoxError",
     "Constant",
+    "Cox",
     "Curvature",
     "Huber",
     "LeastSquares",

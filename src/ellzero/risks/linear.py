@@ -316,4 +316,5 @@ _FACTS = {
     "_bend", "_curvature", "_of_residual", "_mean_loss", "_accurate_loss", "_loss_sizes", "_least_bend",
     "_slope_bounds", "_best_intercept", "_intercept_bracket", "_intercept_extent", "likelihood", "deviance",
     "lower_bound", "smoothness", "strong_convexity", "curvature", "hessian_bound", "quadratic_form", "is_settled",
+    "measured", "smooth_part",
 }  # fmt: skip

@@ -12,7 +12,7 @@ from .accuracy import EPS, TINY, Look, Measured, SmoothPart, accurate_product
 from .terms import LinearTerms
 
 _SMALL = 10**7  # entries of X that are copied to the host in double precision
-_PLENTY = 1e-12  # a relative error that needs no second look
+PLENTY = 1e-12  # a relative error that needs no second look
 
 
 class LinearMeasure(Measured):
@@ -40,7 +40,7 @@ class LinearMeasure(Measured):
         for j in range(c):
             coefficients = np.zeros(self.columns.shape[1])
             coefficients[place[output == j]] = w[output == j]
-            high, low, error = (accurate_product if accurate else _plain_product)(self.columns, coefficients, less)
+            high, low, error = (accurate_product if accurate else plain_product)(self.columns, coefficients, less)
             z[:, j] = high + low
             off[:, j] = error + EPS * np.abs(z[:, j])
         if less is not None:  # from here on the predictions are residuals
@@ -150,7 +150,7 @@ class LinearMeasure(Measured):
         return M, (len(V) + 64) * EPS * m * float(np.max(size / (D * D), initial=0.0))
 
 
-def _plain_product(X: Any, w: np.ndarray, less: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def plain_product(X: Any, w: np.ndarray, less: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     z, size = X @ w, abs(X) @ np.abs(w)
     if less is not None:
         z, size = z - less, size + np.abs(less)
@@ -171,7 +171,7 @@ def measure(model: LinearTerms, w: np.ndarray, support: np.ndarray, *, closely: 
         if not closely:
             plain = LinearMeasure(small, w[support], place, support // p, accurate=False)
             plain.grain = plain.error
-            if plain.error <= _PLENTY * abs(plain.value):
+            if plain.error <= PLENTY * abs(plain.value):
                 return plain
         close = LinearMeasure(small, w[support], place, support // p, accurate=True)
         if not closely:

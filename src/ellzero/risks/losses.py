@@ -51,7 +51,7 @@ class LeastSquares(LinearModel):
         if cls is LeastSquares and y is not None:  # copies are made without arguments
             shape = tuple(y.shape) if hasattr(y, "shape") else as_array(y, "y").shape
             if len(shape) == 2 and shape[1] > 1:
-                return object.__new__(cls._of_several)  # type: ignore[return-value]
+                return object.__new__(cls._of_several)
         return object.__new__(cls)
 
     def _loss(self, z: Array) -> Array:

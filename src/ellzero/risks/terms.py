@@ -48,7 +48,7 @@ class LinearTerms(Risk):
         return self.share if isinstance(self.share, float) or self.n_outputs == 1 else self.share[:, None]
 
     def _check_weights(self, sample_weight: Any) -> np.ndarray:
-        weights = check_vector(_one_per_row(sample_weight, self.n_terms, "sample_weight"), "sample_weight")
+        weights = check_vector(one_per_row(sample_weight, self.n_terms, "sample_weight"), "sample_weight")
         if weights.min() < 0:
             i = int(weights.argmin())
             raise ValueError(f"sample_weight must be at least 0, got {weights[i]} at index {i}")
@@ -58,7 +58,7 @@ class LinearTerms(Risk):
         return weights / float(weights.sum())
 
     def _check_targets(self, y: Any) -> np.ndarray:
-        targets = _one_per_row(y, self.n_terms, "y")
+        targets = one_per_row(y, self.n_terms, "y")
         if targets.dtype.kind not in "fiub":
             raise TypeError(f"y must be numbers for {type(self).__name__}, got dtype {targets.dtype}")
         return check_vector(targets, "y")
@@ -204,7 +204,7 @@ class LinearTerms(Risk):
         return part
 
 
-def _one_per_row(values: Any, n: int, name: str) -> np.ndarray:
+def one_per_row(values: Any, n: int, name: str) -> np.ndarray:
     """A vector with an entry for each row of X, on the host."""
     vector = as_array(values, name)
     if vector.ndim != 1:
@@ -218,7 +218,7 @@ def _one_per_row(values: Any, n: int, name: str) -> np.ndarray:
 
 def check_labels(y: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
     """The sorted distinct labels, and for each row the position of its label among them."""
-    labels = _one_per_row(y, n, "y")
+    labels = one_per_row(y, n, "y")
     if labels.dtype.kind == "f":
         check_finite(labels, "y")
     try:
