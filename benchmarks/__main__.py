@@ -17,6 +17,7 @@ ALL = [
     "survival",
     "certificates",
     "low-rank",
+    "multi-target",
     "peers",
 ]  # fuzz and interleaved by name alone: one takes half an hour, the other needs another checkout
 

@@ -201,6 +201,34 @@ def test_matrix_completion_small(tmp_path, capsys):
     assert_picture(tmp_path / "map.png")
 
 
+def test_categorical_small(tmp_path, capsys, monkeypatch):
+    categorical = load("categorical")
+    facts, y = categorical.read()
+    monkeypatch.setattr(categorical, "read", lambda: (facts[["title", "class", "sex"]][::4], y[::4]))
+    found = categorical.main(k=2, out=tmp_path / "facts.png")
+    assert facts.shape == (1309, 8) and not facts.isna().to_numpy().any()
+    printed = capsys.readouterr().out
+    assert "the best 2 facts: title, class" in printed
+    assert [round(row[0]) for row in found["paths"]["whole facts"]] == [1, 2, 3]
+    assert_picture(tmp_path / "facts.png")
+
+
+def test_pathways_small(tmp_path, capsys):
+    found = load("pathways").main(k=8, data=tmp_path, out=tmp_path / "genes.png", n_repeats=1)
+    assert "simulated" in capsys.readouterr().out
+    assert found["chosen"]["at most 1"].size == np.unique(found["chosen"]["at most 1"] // 8).size  # of 8 genes each
+    assert_picture(tmp_path / "genes.png")
+
+
+def test_multi_target_small(tmp_path, monkeypatch):
+    multi_target = load("multi_target")
+    monkeypatch.setattr(multi_target, "LEVELS", [2, 6])
+    found = multi_target.main(k=6, out=tmp_path / "pixels.png")
+    best, largest, random, bound = (dict(rows) for rows in found["curves"].values())
+    assert all(bound[k] < best[k] < largest[k] < random[k] for k in (2, 6))
+    assert_picture(tmp_path / "pixels.png")
+
+
 def test_query_benchmark_small(tmp_path, capsys):
     out = tmp_path / "queries.png"
     queries = load("queries", "benchmarks")

@@ -15,6 +15,7 @@ from click import Choice, FloatRange, IntRange, argument, option
 
 from .. import sets
 from ..datasets.readers import read_libsvm, read_rows, read_table, some_of
+from ..estimators.onehot import dummy_groups
 from ..estimators.request import CLASS_LOSSES, LOSSES, WORDS, read_set
 from .screen import Exit, Refusal, options
 
@@ -156,7 +157,7 @@ def reading() -> Iterator[None]:
         raise Refusal(str(error), Exit.DATA) from error
 
 
-def read_data(path: str, target: str | None, kind: str | None, labels: bool) -> Data:
+def read_data(path: str, targets: Sequence[str], kind: str | None, labels: bool) -> Data:
     """A CSV or LIBSVM file, told apart by the name unless the kind is given."""
     plain = Path(path).with_suffix("") if Path(path).suffix in (".gz", ".bz2") else Path(path)
     if kind is None:
@@ -165,15 +166,23 @@ def read_data(path: str, target: str | None, kind: str | None, labels: bool) -> 
         if kind == "libsvm":
             X, y = read_libsvm(path)
             return Data(X, y, [f"x{i}" for i in range(X.shape[1])], path)
-        if target is None:
+        if not targets:
             raise click.UsageError("Missing option '--target': name the column to be explained")
-        X, y, names = read_table(path, target, text_target=labels)
-    return Data(X, y, names, path)
+        X, y, names = read_table(path, targets[0], text_target=labels)
+    data = Data(X, y, names, path)
+    more = data.places(targets[1:], "--target")
+    if not more:
+        return data
+    if len(more) == len(names):
+        raise Refusal(f"{path}: every column is a target; leave one to explain them", Exit.DATA)
+    return Data(np.delete(X, more, axis=1), np.column_stack([y, X[:, more]]), np.delete(names, more).tolist(), path)
 
 
-def read_groups(path: str, names: Sequence[str]) -> list[str]:
-    """The group of every name: a CSV file with the columns symbol and sector, or feature and group."""
+def read_groups(path: str, names: Sequence[str], X: Any) -> list[str]:
+    """The group of every name: a CSV file with the columns symbol and sector, or feature and group; or "onehot"."""
     with reading():
+        if path == "onehot":
+            return dummy_groups(X, np.array(names, dtype=object))
         with read_rows(path) as (header, rows):
             pairs = (("feature", "group"), ("symbol", "sector"))
             if (found := next((pair for pair in pairs if set(pair) <= set(header)), None)) is None:
@@ -185,11 +194,19 @@ def read_groups(path: str, names: Sequence[str]) -> list[str]:
     return [known[name] for name in names]
 
 
-def constraint_of(parts: Sequence[sets.ConstraintSet], groups: list[str] | None) -> sets.ConstraintSet | None:
+def constraint_of(
+    parts: Sequence[sets.ConstraintSet], groups: list[str] | None, select: str, at_most: int | None
+) -> sets.ConstraintSet | None:
     """The intersection of what was asked."""
+    counted = select == "groups" or at_most is not None
+    if counted and groups is None:
+        raise click.UsageError("'--whole-groups' and '--at-most' need '--groups', a file or the word onehot")
     if not parts:
-        if groups is not None:
-            raise click.UsageError("'--groups' needs '--constraint', the set of every group, such as l1:0.1")
+        if groups is not None and not counted:
+            raise click.UsageError(
+                "'--groups' needs '--constraint', the set of every group, such as l1:0.1, or '--whole-groups' or "
+                "'--at-most N', which count by groups"
+            )
         return None
     return parts[0] if len(parts) == 1 else sets.Intersection(*parts)
 
@@ -222,7 +239,12 @@ def report_option(words: str) -> Callable[[Any], Any]:
 #: what is learnt from
 data_options = options(
     argument("data", metavar="DATA"),
-    option("--target", metavar="COLUMN", help="Column to be explained (CSV files)."),
+    option(
+        "--target",
+        multiple=True,
+        metavar="COLUMN",
+        help="Column to be explained (CSV files); repeat for several that share their features.",
+    ),
     option("--format", "kind", type=Choice(["csv", "libsvm"]), help="Default: by the file's name."),
 )
 #: what is asked
@@ -243,7 +265,13 @@ question_options = options(
         help="Γ: nonnegative, nonpositive, box:LOW,HIGH, l1:R, l2:R, linf:R, simplex:R, subsimplex:R. "
         "Repeat for an intersection.",
     ),
-    option("--groups", metavar="FILE", help="CSV with feature,group: the constraint then holds in every group."),
+    option(
+        "--groups",
+        metavar="FILE",
+        help="CSV with feature,group: the constraint then holds in every group. onehot: dummies, by their names.",
+    ),
+    option("--whole-groups", is_flag=True, help="k counts groups, which are taken as a whole."),
+    option("--at-most", type=IntRange(min=0), metavar="N", help="Features of each group at the most."),
     option("--keep", multiple=True, metavar="COLUMN", help="Always kept; counts in k. May be repeated."),
     option("--ridge", type=FloatRange(min=0), help="Default 0; logistic: a hundredth of the columns' median variance."),
     option("--fit-intercept/--no-fit-intercept", "intercept", default=True, help="Never counted or constrained."),
@@ -253,7 +281,7 @@ question_options = options(
         help="Compare weights in units of their columns' deviations; Γ and ridge stay in those of the file.",
     ),
 )
-k_option = option("--k", type=SHARE, required=True, help="Nonzeros at the most, or their fraction of all.")
+k_option = option("--k", type=SHARE, required=True, help="Features at the most, or their fraction of all.")
 #: how the answer is looked for
 method_options = options(
     option("--method", default="auto", help="A method by its name; see ellzero info."),

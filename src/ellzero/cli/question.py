@@ -2,10 +2,11 @@
 
 from typing import Any
 
+import click
 import numpy as np
 
 from ..displays.base import coordinate_names
-from ..estimators.request import CLASS_LOSSES, Request, classifier_ridge, read_classes, read_k, read_ks, read_loss
+from ..estimators.request import CLASS_LOSSES, Request, classifier_ridge, read_classes, read_loss
 from ..risks import LinearModel
 from ..sets import ConstraintSet
 from ..solver.result import Result
@@ -20,25 +21,29 @@ class Question:
     def __init__(
         self,
         data: str,
-        target: str | None,
+        target: tuple[str, ...],
         kind: str | None,
         loss: str | tuple[str, float],
         offset: str | None,
         constraints: tuple[ConstraintSet, ...],
         groups: str | None,
+        whole_groups: bool,
+        at_most: int | None,
         keep: tuple[str, ...],
         ridge: float | None,
         intercept: bool,
         standardize: bool,
     ) -> None:
+        if len(target) > 1 and loss != "squared":
+            raise click.UsageError(f"several '--target' are for the squared loss, got '--loss {loss}'")
         self.data = read_data(data, target, kind, labels=loss in CLASS_LOSSES)
         self.offset = offset
         if offset is not None:
             self.data = self.data.without_offset(offset)
         self.loss = loss if isinstance(loss, str) else f"{loss[0]}:{loss[1]:g}"
         self.intercept, self.ridge = intercept, ridge or 0.0
-        labels = None if groups is None else read_groups(groups, self.data.names)
-        self.target, self.kept = target, keep
+        labels = None if groups is None else read_groups(groups, self.data.names, self.data.X)
+        self.target, self.kept = ", ".join(target) or None, keep
         self.classes = None
         if loss in CLASS_LOSSES:
             self.classes = np.unique(self.data.y)
@@ -51,10 +56,12 @@ class Question:
         else:
             self.maker = read_classes(y, None, loss)
         self.risk = self.risk_of(self.data)
-        asked = constraint_of(constraints, labels), labels, self.data.places(keep, "--keep")
-        self.request = Request.read(self.risk, *asked, standardize)
-        self.names = coordinate_names(self.data.names, self.risk.n_features, self.classes)
-        self.labels = labels and coordinate_names(labels, self.risk.n_features, self.classes)
+        counted: dict[str, Any] = {"select": "groups" if whole_groups else "features", "at_most": at_most}
+        asked = constraint_of(constraints, labels, **counted), labels, self.data.places(keep, "--keep")
+        self.request = Request.read(self.risk, *asked, standardize, **counted)
+        self.outputs = target if self.classes is None else self.classes
+        self.names = coordinate_names(self.data.names, self.risk.n_features, self.outputs)
+        self.labels = labels and coordinate_names(labels, self.risk.n_features, self.outputs)
 
     def risk_of(self, data: Data) -> LinearModel:
         """The risk on some rows."""
@@ -62,11 +69,11 @@ class Question:
 
     def k(self, k: int | float) -> int:
         """k, from a number or a fraction."""
-        return read_k(k, self.risk.n_features, self.request.keep.size, "--k", strict=True)
+        return self.request.k(k, self.risk, "--k", strict=True)
 
     def ks(self, ks: int | list[int]) -> list[int]:
         """Several k."""
-        return read_ks(ks, self.risk.n_features, self.request.keep.size, "--ks", strict=True)
+        return self.request.ks(ks, self.risk, "--ks", strict=True)
 
     def describe(self) -> dict[str, Any]:
         """For machines."""
@@ -87,7 +94,7 @@ class Question:
         }
 
     def answered(self, result: Result) -> dict[str, Any]:
-        """A result, for machines: b is one number, or one for each class."""
+        """A result, for machines: b is one number, or one for each class or target."""
         b = np.ravel(np.asarray(self.risk.intercept(result.x), dtype=float)).tolist()
         return {
             "question": self.describe(),
@@ -126,11 +133,11 @@ class Question:
         return self.data.X.std(axis=0) if isinstance(self.data.X, np.ndarray) else None
 
     def intercept_rows(self, x: Any) -> list[dict[str, Any]]:
-        """b, or one for each class, as rows of a file of weights."""
+        """b, or one for each class or target, as rows of a file of weights."""
         if not self.intercept:
             return []
         found = np.ravel(np.asarray(self.risk.intercept(x), dtype=float)).tolist()
-        names = coordinate_names([INTERCEPT], len(found), self.classes)
+        names = coordinate_names([INTERCEPT], len(found), self.outputs)
         return [{"name": name, "weight": value} for name, value in zip(names, found, strict=True)]
 
 

@@ -20,9 +20,9 @@ from .._core.validation import as_array, as_numbers, check_finite, is_masked
 from ..risks import LinearModel
 from ..solver.methods import Method
 from ..solver.result import Result, Status
-from ..sparsity import Sparsity
 from .certified import certify_fitted
-from .request import Maker, Request, read_k
+from .onehot import dummy_groups
+from .request import Maker, Request
 
 #: features that notebooks show
 _MOST = 50
@@ -34,6 +34,8 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
 
     constraint: Any = None
     groups: Any = None
+    select: str = "features"
+    at_most: Any = None
     keep: Any = None
     ridge: Any = None
     fit_intercept: bool = True
@@ -60,21 +62,25 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
                 as_array(given, name)  # says what to do
             if getattr(getattr(given, "dtype", None), "kind", None) in ("m", "M"):
                 raise TypeError(f"{name} must be numbers, got dtype {given.dtype}; encode or drop dates first")
-        numeric = "regressor" in self.__sklearn_tags__().estimator_type
+        tags = self.__sklearn_tags__()
+        about_y = {"y_numeric": "regressor" in tags.estimator_type, "multi_output": tags.target_tags.multi_output}
         try:
             X, y = validate_data(
-                self, X, y, reset=reset, accept_sparse=("csr", "csc"), dtype=(np.float64, np.float32), y_numeric=numeric
+                self, X, y, reset=reset, accept_sparse=("csr", "csc"), dtype=(np.float64, np.float32), **about_y
             )
         except (ValueError, OverflowError) as error:  # of NumPy, which does not say whose numbers these are
             if isinstance(error, OverflowError) or "inhomogeneous" in str(error):
                 raise ValueError(f"X and y must be numbers, X with rows of one length: {error}") from None
             raise
+        if issparse(y):
+            raise TypeError("y must be an array, got a sparse matrix; use y.toarray()")
         if sample_weight is not None:
             sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
             with np.errstate(over="ignore"):
                 if np.isinf(sample_weight.sum()):  # only ratios matter
                     sample_weight = sample_weight / sample_weight.max()
-        return X, y, sample_weight, None if offset is None else _rows(offset, X.shape[0], 1 if numeric else 2)
+        axes = 2 if tags.estimator_type == "classifier" or y.ndim == 2 else 1
+        return X, y, sample_weight, None if offset is None else _rows(offset, X.shape[0], axes)
 
     def _risk(self, maker: Maker, X: Any, y: Any, sample_weight: Any, offset: Any, ridge: float) -> LinearModel:
         weights = self._weights(y, sample_weight)
@@ -84,15 +90,15 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         """The weights of rows that are fitted."""
         return sample_weight
 
-    def _request(self, risk: LinearModel) -> Request:
+    def _request(self, risk: LinearModel, X: Any) -> Request:
         names = getattr(self, "feature_names_in_", None)
-        return Request.read(risk, self.constraint, self.groups, self.keep, self.standardize, names)
+        groups = dummy_groups(X, names) if isinstance(self.groups, str) and self.groups == "onehot" else self.groups
+        counted = {"k": getattr(self, "ks", getattr(self, "k", None)), "select": self.select, "at_most": self.at_most}
+        return Request.read(risk, self.constraint, groups, self.keep, self.standardize, names, **counted)
 
     def _answers(self, risk: LinearModel, ks: list[int], request: Request, x0: Any = None) -> list[Result]:
         rng = None if self.random_state is None else check_random_state(self.random_state).randint(2**31)
-        asked = getattr(self, "ks", getattr(self, "k", None))
-        levels = [asked.with_k(k) for k in ks] if isinstance(asked, Sparsity) else ks
-        return request.path(risk, levels, self.method, max_iter=self.max_iter, rng=rng, x0=x0).results
+        return request.path(risk, ks, self.method, max_iter=self.max_iter, rng=rng, x0=x0).results
 
     # Fitting.
 
@@ -102,7 +108,7 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : array, DataFrame or sparse matrix of shape (n_samples, n_features)
-        y : array of shape (n_samples,)
+        y : array of shape (n_samples,), for the squared loss also (n_samples, n_targets)
         sample_weight : array of shape (n_samples,), optional
             At least 0; a row of weight 2 counts as two rows.
         offset : array of shape (n_samples,), optional
@@ -112,15 +118,15 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         maker = self._maker(*read[1:])
         ridge = self._default_ridge(read[0], read[2]) if self.ridge is None else self.ridge
         risk = self._risk(maker, *read, ridge)
-        request = self._request(risk)
-        k = read_k(self.k, risk.n_features, request.keep.size)
+        request = self._request(risk, read[0])
+        k = request.k(self.k, risk)
         self._keep_answer(risk, self._answers(risk, [k], request)[-1], request, (X, y, sample_weight, offset))
         return self
 
     def _keep_answer(self, risk: LinearModel, result: Result, request: Request, data: tuple[Any, ...]) -> None:
         self.__dict__.pop("certificate_", None)
         self.result_, self.k_, self.ridge_, self.n_iter_ = result, result.k, risk.ridge, result.nit
-        self._kept_features = request.kept_features
+        self._selected = request.selected(result, self.n_features_in_)
         self._data = tuple(map(_weakly, data))
         self._set_coefficients(to_host(result.x), risk.intercept(result.x), risk)
         noisy = getattr(request.method(self.method), "stochastic", False)  # nothing but noise would stop it earlier
@@ -150,10 +156,10 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         return np.asarray(z + (offset if offset.ndim == z.ndim else offset[:, None]))
 
     def _get_support_mask(self) -> np.ndarray:
-        """Features with a nonzero coefficient, and those that are always kept."""
+        """Features with a nonzero coefficient and, where groups are selected, the rest of these; and what is kept."""
         check_is_fitted(self)
         mask: np.ndarray = np.any(np.atleast_2d(self.coef_) != 0, axis=0)
-        mask[self._kept_features] = True
+        mask[self._selected] = True
         return mask
 
     def certify(
@@ -254,7 +260,8 @@ def table_of_coefficients(model: Any) -> str:
     if len(coefficients) == 1:
         columns = {"coefficient": coefficients[0, shown].tolist(), **model._more_columns(shown)}
     else:
-        columns = {f"{label}": row[shown].tolist() for label, row in zip(model.classes_, coefficients, strict=True)}
+        labels = model.classes_ if hasattr(model, "classes_") else model.targets_
+        columns = {f"{label}": row[shown].tolist() for label, row in zip(labels, coefficients, strict=True)}
     more = f" (the {_MOST} largest coefficients)" if selected.size > _MOST else ""
     summary = {
         "nonzeros": result.sparsity.describe(result.x),

@@ -77,12 +77,12 @@ class SparseClassifier(_Classifier):
     """min (1/n) Σ ℓ(x_iᵀw + b, y_i) + (ridge/2)||w||²  subject to  ||w||_0 <= k,  w in Γ.
 
     ℓ is by default the logistic loss of two classes, or the cross-entropy of several. With c > 2 classes there is a
-    vector of coefficients for each, w has c·n_features entries, and k counts the nonzeros of all of them together, so
-    that a feature costs as many as there are classes that use it.
+    vector of coefficients for each, w has c·n_features entries, and k counts features, whichever classes use them;
+    `ellzero.sparsity.Coordinates(k)` counts entries instead.
 
     Parameters
     ----------
-    k, constraint, groups
+    k, constraint, groups, select, at_most
         As for `SparseRegressor`; with several classes Γ holds for the coefficients of each.
     loss : {"logistic", "squared_hinge"}
         ℓ: the negative log-likelihood of two classes or several, or max(0, 1 - y_i z_i)² of two classes, which gives no
@@ -126,7 +126,8 @@ class SparseClassifierCV(ChosenByCrossValidation, _Classifier):
     ----------
     ks, scoring, rule, n_jobs
         As for `SparseRegressorCV`.
-    loss, class_weight, constraint, groups, keep, fit_intercept, standardize, method, max_iter, random_state
+    loss, class_weight, constraint, groups, select, at_most, keep, fit_intercept, standardize, method, max_iter,
+    random_state
         As for `SparseClassifier`; classes are balanced in the rows of each fit, and scores are not weighted by class.
     ridge : float or sequence of float, optional
         The ridges to try. By default 0.01, 0.1 and 1 times the median variance of the columns.

@@ -23,9 +23,8 @@ from sklearn.utils.validation import _check_method_params
 from .._core.arrays import to_host
 from ..risks import LinearModel
 from ..solver.methods import Auto
-from ..sparsity import Sparsity
 from .base import SparseLinearModel
-from .request import Maker, Request, read_ks, typical_variance
+from .request import Maker, Request, typical_variance
 
 #: tried together; the next ones as long as the largest is the best
 _LEVELS = [
@@ -76,7 +75,7 @@ class ChosenByCrossValidation(SparseLinearModel):
         maker = self._maker(*data[1:])
         folds, score_params = self._split(data, sample_weight, params)
         whole = maker(*data[:2], offset=data[3])
-        request, ridges = self._request(whole), self._ridges(data[0], data[2])
+        request, ridges = self._request(whole, data[0]), self._ridges(data[0], data[2])
         search = _Search(self, maker, data, whole, request, folds, score_params, self._scorer())
         ks, scores = search.run(self._levels(whole, request, folds), ridges)
         k, ridge = self._choose(ks, ridges, scores)
@@ -98,13 +97,12 @@ class ChosenByCrossValidation(SparseLinearModel):
 
     def _levels(self, whole: LinearModel, request: Request, folds: list[Any]) -> list[list[int]]:
         """The k, in portions."""
-        least = max(1, np.union1d(request.keep, request.gamma.forced).size)
+        least = request.least
         if self.ks is not None:
-            kept = self.ks.size(request.keep) if isinstance(self.ks, Sparsity) else request.keep.size
-            return [read_ks(self.ks, whole.n_features, kept)]
+            return [request.ks(self.ks, whole)]
         # more than there are rows fit anything; fewer features than that can all be tried
         rows = min(train.size for train, _ in folds)
-        most = max(least, min(whole.n_features, rows))
+        most = max(least, min(request.most(whole), rows))
         portions = [[k for k in portion if least <= k <= most] for portion in _LEVELS]
         if not portions[0]:
             portions[0] = [least]

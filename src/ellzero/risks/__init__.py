@@ -8,6 +8,7 @@ from .exponential import Gamma, Poisson
 from .linear import LinearModel
 from .losses import LeastSquares, Logistic, SquaredHinge
 from .multinomial import Multinomial
+from .multitarget import MultiTargetLeastSquares as _  # noqa: F401 - what LeastSquares is for several targets
 from .quadratic import Quadratic
 from .robust import Huber, Quantile
 from .smooth import Smooth

@@ -26,9 +26,15 @@ class Curvature(ABC):
         Products with the data so far.
     piece : Curvature, optional
         ½∇²R itself, where this one lies above it.
+    shared : Curvature, optional
+        The block of each output, where G is block diagonal with the same block for all of them.
+    n_shared : int
+        How many outputs share it.
     """
 
     piece: Curvature | None = None
+    shared: Curvature | None = None
+    n_shared: int = 1
     exact: bool = False
     corrects: bool = False
     spent: int = 0
@@ -143,6 +149,9 @@ class DampedCurvature(Derived):
         super().__init__(inner)
         self.damping = damping
         self.piece = inner.piece and DampedCurvature(inner.piece, damping)
+        self.n_shared, each = inner.n_shared, damping.reshape(inner.n_shared, -1)
+        if inner.shared is not None and (each == each[0]).all():
+            self.shared = DampedCurvature(inner.shared, each[0])
 
     @property
     def diagonal(self) -> np.ndarray:

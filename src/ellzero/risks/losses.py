@@ -1,11 +1,12 @@
 """Losses of a linear prediction: least squares, and the logistic and the squared hinge loss of two labels."""
 
 import math
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from .._core.arrays import Array, finfo_eps, to_host
+from .._core.validation import as_array
 from .accuracy import AFFORDABLE, EPS, LARGEST, QuadraticForm
 from .base import Constant, Point
 from .linear import LinearModel
@@ -20,7 +21,9 @@ class LeastSquares(LinearModel):
     ----------
     X : array of shape (n, p), scipy.sparse matrix, or LinearOperator
         Memory maps are not copied, sparse matrices not made dense; float32 stays float32.
-    y : array of shape (n,)
+    y : array of shape (n,) or (n, q)
+        With q > 1 targets R is Σ_i ω_i ||W x_i + b - y_i||² / Σ_i ω_i + (ridge/2)||W||², W.ravel() is w, and
+        `ellzero.sparsity.Rows` counts features.
     ridge : float, default 0
         Makes R strongly convex; w is shrunk, the intercept is not.
     sample_weight : array of shape (n,), optional
@@ -42,6 +45,14 @@ class LeastSquares(LinearModel):
 
     _curvature, lower_bound = 2.0, 0.0
     _of_residual = True
+    _of_several: type  #: of several targets; `multitarget` sets it
+
+    def __new__(cls, X: Any = None, y: Any = None, *options: Any, **named: Any) -> Self:
+        if cls is LeastSquares and y is not None:  # copies are made without arguments
+            shape = tuple(y.shape) if hasattr(y, "shape") else as_array(y, "y").shape
+            if len(shape) == 2 and shape[1] > 1:
+                return object.__new__(cls._of_several)
+        return object.__new__(cls)
 
     def _loss(self, z: Array) -> Array:
         return (z - self.y) ** 2
@@ -67,7 +78,7 @@ class LeastSquares(LinearModel):
         if squares is None or self.fit_intercept or self.offset is not None or finfo_eps(self.design.reference) > EPS:
             return False
         support = np.flatnonzero(w)
-        reach = float(np.abs(w[support]) @ np.sqrt(squares[support]))
+        reach = float(np.abs(w[support]) @ np.sqrt(squares[support % squares.size]))
         return 4 * (support.size + 8) * EPS * reach <= 1e-12 * math.sqrt(max(value, 0.0))
 
     def _slope_bounds(self, reach: np.ndarray | None) -> np.ndarray | None:
@@ -77,8 +88,8 @@ class LeastSquares(LinearModel):
 
     def deviance(self, w: Array) -> float:
         """n log R without the ridge: Gaussian noise of unknown size; infinite where w could fit anything."""
-        n, loss = self.n_observations, self.held_out_loss(w, self)[0]
-        if np.count_nonzero(to_host(w)) + self.fit_intercept >= n:
+        n, loss = self.n_observations * self.n_outputs, self.held_out_loss(w, self)[0]
+        if np.count_nonzero(to_host(w)) + self.fit_intercept * self.n_outputs >= n:
             return math.inf
         # what is left of a perfect fit is rounding, which must not choose k
         floor = (100 * finfo_eps(self.zero)) ** 2 * self.held_out_loss(self.zero, self)[0]

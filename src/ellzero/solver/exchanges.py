@@ -21,6 +21,7 @@ from .pair_moves import NEWCOMERS, PairMoves
 from .problem import Problem
 from .projections import proposed_support
 from .refit import Units, refit
+from .row_moves import are_rows, row_gains
 
 _BATCH = 8  # exchanges tried in a round; places looked at where not all can be
 _SMALL = 1000  # exchanges so few that a second look at the end of a search is worth its time
@@ -163,7 +164,12 @@ class SwapSearch:
             return None
         single = self.problem.sparsity.atoms is None
         exact = model.exact and self.problem.gamma.whole_space
-        books, least = self._books(w, c, S, model, diagonal), 1e-10 * (abs(point.value) + 1e-300)
+        least = 1e-10 * (abs(point.value) + 1e-300)
+        rows = self._rows(w, c, model, diagonal, least)
+        if rows is not None:
+            best = self._try(rows[:_BATCH], point, S)
+            return None if best is point else best
+        books = self._books(w, c, S, model, diagonal)
         moves = AtomMoves(self.problem, books, exact, self.certain, self._worth)
         if single:
             ranked = self._single(books, model, exact, least)
@@ -182,6 +188,27 @@ class SwapSearch:
             pairs = PairMoves(self.problem, books, model, self._worth, *moves.nearest(NEWCOMERS))
             best = self._try(pairs.ranked(0.0 if exact else _DOUBT, least)[:_BATCH], point, S)
         return None if best is point else best
+
+    def _rows(
+        self, w: np.ndarray, c: np.ndarray, model: Any, diagonal: np.ndarray, least: float
+    ) -> list[Exchange] | None:
+        """Exchanges of features that all outputs treat alike; None where this is not so."""
+        one, q, problem = model.shared, model.n_shared, self.problem
+        if not (
+            one is not None and model.exact and problem.gamma.whole_space and are_rows(problem.sparsity, w.size, q)
+        ):
+            return None
+        p = w.size // q
+        kept = np.unique(problem.kept % p).astype(np.intp)
+        found = row_gains(one, w.reshape(q, p), c.reshape(q, p), diagonal[:p], kept, problem.sparsity)
+        if found is None:
+            return None
+        whole = p * np.arange(q)
+        return [
+            Exchange(tuple((i + whole).tolist()) if i >= 0 else (), tuple((j + whole).tolist()), 0, gain)
+            for i, j, gain in sorted(zip(*(part.tolist() for part in found), strict=True), key=lambda move: -move[2])
+            if gain > least
+        ]
 
     def _try(self, moves: list[Exchange], point: Point, S: np.ndarray) -> Point:
         """The point after those of the exchanges that help."""
