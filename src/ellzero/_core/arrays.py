@@ -52,6 +52,25 @@ def like(values: Any, reference: Array, dtype: Any = None) -> Array:
     return xp.asarray(values, dtype=dtype or reference.dtype, device=array_api_compat.device(reference))
 
 
+def zeros(size: int, reference: Array) -> Array:
+    """A vector of zeros in the library, dtype and device of the reference, made there and not sent there."""
+    if isinstance(reference, np.ndarray):
+        return np.zeros(size, dtype=reference.dtype)
+    import array_api_compat
+
+    return namespace(reference).zeros(size, dtype=reference.dtype, device=array_api_compat.device(reference))
+
+
+def waits(x: Array) -> bool:
+    """Whether to look at a number of x means to wait until a device has finished all that it was asked for."""
+    return hasattr(x, "detach") and x.device.type != "cpu"
+
+
+def scalar(x: Any) -> Any:
+    """A number of an array as a float, unless that means to wait."""
+    return x if waits(x) else float(x)
+
+
 def index_like(index: np.ndarray, reference: Array) -> Array:
     """A host index array as an index for the reference array."""
     if isinstance(reference, np.ndarray):
@@ -78,10 +97,13 @@ def top_k(a: Array, k: int) -> tuple[Array, bool]:
 
     Neither argpartition nor topk promises the last part, so the k-th value is found first and ties at that
     value are resolved afterwards. Also returns whether every entry is finite, which costs nothing here: a NaN
-    or an infinity in `a` (magnitudes, so no -inf) is among the k largest.
+    or an infinity in `a` (magnitudes, so no -inf) is among the k largest. On a device nobody looks: what is not
+    finite is among the k largest, and is found with the next number that is looked at.
 
     Requires 1 <= k <= len(a).
     """
+    if waits(a):
+        return a.argsort(descending=True, stable=True)[:k].sort().values, True
     xp = namespace(a)
     kth, largest = _kth_and_largest(xp, a, k)
     if not math.isfinite(largest):
@@ -107,6 +129,10 @@ def best_entries(score: Array, k: int, keep: np.ndarray | None = None) -> Array:
         return top_k(score, k)[0]
     if keep.size == k:
         return index_like(keep, score)
+    if waits(score):
+        kept, others = index_like(keep, score), score.clone()
+        others[kept] = -math.inf
+        return namespace(score).concat([kept, top_k(others, k - keep.size)[0]]).sort().values
     others = to_host(score).copy()
     others[keep] = -np.inf
     return index_like(np.sort(np.concatenate([keep, top_k(others, k - keep.size)[0]])), score)
@@ -118,8 +144,7 @@ def scatter(values: Array, index: Array, size: int) -> Array:
         out = np.zeros(size, dtype=values.dtype)
         out[index] = values
         return out
-    xp = namespace(values)
-    out = like(xp.zeros(size), values)
+    xp, out = namespace(values), zeros(size, values)
     if hasattr(values, "detach"):  # torch
         out[index] = values
     else:  # the array API standard assigns through masks alone

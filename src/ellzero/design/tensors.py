@@ -1,0 +1,74 @@
+"""torch tensors, on the host or on a device: sums over X are taken where X is, and only what is as long as a row comes
+to the host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from .._core.arrays import Array, like, namespace, to_host
+from .base import row_blocks
+from .dense import Dense
+
+_BLOCK = 2**26  # entries of a temporary: large enough to keep a device busy, small beside X
+
+
+class Tensors(Dense):
+    """A torch tensor; never copied as a whole."""
+
+    @classmethod
+    def recognises(cls, X: Any) -> bool:
+        return hasattr(X, "detach") and hasattr(X, "device")
+
+    def moments(self, weights: np.ndarray | float) -> tuple[np.ndarray, np.ndarray]:
+        p = self.shape[1]
+        gram, mean = self._double(np.zeros((p, p))), self._double(np.zeros(p))
+        for rows, block in self._blocks():
+            weighted = block if isinstance(weights, float) else block * self._double(weights[rows])[:, None]
+            gram += weighted.T @ block
+            mean += weighted.sum(0)
+        scale = weights if isinstance(weights, float) else 1.0
+        return scale * to_host(gram), scale * to_host(mean)
+
+    @cached_property
+    def squares(self) -> np.ndarray:
+        return to_host(self._norms(self.X, 0)) ** 2
+
+    def square_sums(self, weights: np.ndarray) -> np.ndarray:
+        total, root = self._double(np.zeros(self.shape[1])), np.sqrt(weights)
+        for rows in row_blocks(self.shape, _BLOCK):
+            total += self._norms(self.X[rows] * self.asarray(root[rows])[:, None], 0) ** 2
+        return to_host(total)
+
+    def row_norms(self) -> np.ndarray:
+        return to_host(self._norms(self.X, 1))
+
+    def correlations(self, r: np.ndarray) -> np.ndarray:
+        total = self._double(np.zeros(self.shape[1]))
+        for rows, block in self._blocks():
+            total += block.T @ self._double(r[rows])
+        return to_host(total)
+
+    def on_host(self) -> Dense:
+        return Dense(np.asfortranarray(to_host(self.X), dtype=np.float64))
+
+    def _in_double(self) -> Iterator[tuple[slice, np.ndarray]]:
+        for rows in row_blocks(self.shape):
+            yield rows, to_host(self.X[rows]).astype(np.float64)
+
+    def _blocks(self) -> Iterator[tuple[slice, Array]]:
+        """Rows and their numbers in double precision, where X is."""
+        for rows in row_blocks(self.shape, _BLOCK):
+            yield rows, self.X[rows].double()
+
+    def _double(self, values: np.ndarray) -> Array:
+        """Values in double precision, where X is."""
+        return like(values, self.X, dtype=namespace(self.X).float64)
+
+    def _norms(self, X: Array, axis: int) -> Array:
+        """Euclidean norms along an axis, in double precision; no copy of X is made for that."""
+        return X.norm(dim=axis, dtype=namespace(X).float64)
