@@ -49,7 +49,8 @@ class Point:
     """
 
     __slots__ = (
-        "_gradient", "_pending", "_state", "_value", "booked", "estimated", "refitted", "risk", "support", "valued_at", "w"
+        "_gradient", "_pending", "_state", "_value", "booked", "estimated", "refitted", "risk", "support", "valued_at",
+        "w",
     )  # fmt: skip
 
     def __init__(self, risk: Risk, w: Array, support: Array | None = None) -> None:

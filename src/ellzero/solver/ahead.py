@@ -1,4 +1,4 @@
-"""Iterations made ahead: on a device, each number that is looked at means to wait, so several are looked at together."""
+"""Iterations made ahead: on a device each look at a number means to wait, so several are looked at together."""
 
 from __future__ import annotations
 

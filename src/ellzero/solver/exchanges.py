@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._core.arrays import to_host
+from .._core.arrays import Array, index_like, like, namespace, to_host, waits
 from ..risks.base import Point
 from ..sets import ConstraintSet, EmptySlice
 from .problem import Problem
@@ -63,6 +63,14 @@ def _inverse(G: np.ndarray) -> np.ndarray:
         return np.full(G.shape, np.nan)
 
 
+def _inside(C: Array, H: np.ndarray) -> np.ndarray:
+    """Σ_lm C_jl H_lm C_jm for every row j of C: what of a column lies inside the span of the kept ones."""
+    if waits(C):
+        double = namespace(C).astype(C, namespace(C).float64)
+        return to_host(namespace(C).sum((double @ like(H, double)) * double, axis=1))
+    return np.concatenate([np.einsum("ij,ij->j", H @ part, part) for part in _chunks(C.T, len(H))])
+
+
 class Exchange(NamedTuple):
     """A move from one choice to another: what leaves, what comes, and what it seems to gain.
 
@@ -92,7 +100,7 @@ class _Books:
     q: np.ndarray
     S: np.ndarray
     values: np.ndarray
-    C: np.ndarray | None
+    C: Array | None
     H: np.ndarray
     h: np.ndarray
     loss: np.ndarray
@@ -251,14 +259,13 @@ class SwapSearch:
         outside[S] = False
         worth = np.where(outside, self._worth(c, price), 0.0)
         C = model.columns(S) if S.size and model.affords(S.size) else None
-        H = _inverse(model.block(S) if C is None else C[S]) if S.size else np.empty((0, 0))
+        H = _inverse(model.block(S) if C is None or waits(C) else C[S]) if S.size else np.empty((0, 0))
         h = np.maximum(np.diagonal(H), 1e-300)
         loss = w[S] ** 2 / h
         loss[np.isin(S, self.problem.kept)] = np.inf
         q = diagonal
         if C is not None:
-            inside = [np.einsum("ij,ij->j", H @ part, part) for part in _chunks(C.T, S.size)]
-            q = np.maximum(diagonal - np.concatenate(inside), 0.0)
+            q = np.maximum(diagonal - _inside(C, H), 0.0)
         return _Books(c, price, worth, outside, diagonal, q, S, w[S], C, H, h, loss)
 
     def _single(self, books: _Books, model: Any, exact: bool, least: float) -> list[Exchange]:
@@ -299,13 +306,13 @@ class SwapSearch:
         if C is None:
             places = self._vulnerable(loss, np.max(books.worth**2 / books.diagonal))
             rows = np.flatnonzero(books.outside)
-            images = model.images(S, H[:, places]) if places.size else np.empty((rows.size + S.size, 0))
+            images = to_host(model.images(S, H[:, places])) if places.size else np.empty((rows.size + S.size, 0))
         else:
             places = np.arange(S.size)
             rows = _contenders(books.worth, books.diagonal, books.q, (1 - doubt) * float(loss.min()))
         columns = np.arange(places.size)
         for some in _chunks(rows, places.size):
-            B = images[some] if C is None else C[some] @ H
+            B = images[some] if C is None else to_host(C[index_like(some, C)]) @ H
             slope = books.c[some, None] + B * (books.values / h)[places]
             room = books.diagonal[some, None]
             if C is not None:
@@ -329,7 +336,10 @@ class SwapSearch:
         sparsity, S = self.problem.sparsity, books.S
         atoms = sparsity.atoms
         assert atoms is not None
-        newcomers, B = np.setdiff1d(atoms, atoms[S]), np.zeros((1, S.size)) if books.C is None else books.C @ books.H
+        newcomers, B = (
+            np.setdiff1d(atoms, atoms[S]),
+            np.zeros((1, S.size)) if books.C is None else to_host(books.C) @ books.H,
+        )
         moves: list[Exchange] = []
         places = [np.flatnonzero(atoms[S] == atom) for atom in np.setdiff1d(atoms[S], atoms[self.problem.kept])]
         for P in places if sparsity.size(S) == sparsity.k else [*places, np.empty(0, dtype=np.intp)]:
