@@ -5,6 +5,7 @@ NumPy is by far the most common case, so it is recognised first and used directl
 """
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -64,6 +65,36 @@ def zeros(size: int, reference: Array) -> Array:
 def waits(x: Array) -> bool:
     """Whether to look at a number of x means to wait until a device has finished all that it was asked for."""
     return hasattr(x, "detach") and x.device.type != "cpu"
+
+
+def recorded(compute: Callable[[], Array], reference: Array) -> Callable[[], Array] | None:
+    """A function that computes the same anew, as one request to the device; None where that cannot be had.
+
+    It must look at no number on the way, read what it needs from arrays that stay where they are, and leave its results
+    in such.
+    """
+    if not getattr(reference, "is_cuda", False):
+        return None
+    import torch
+
+    graph, aside = torch.cuda.CUDAGraph(), torch.cuda.Stream()
+    try:
+        aside.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(aside):
+            for _ in range(3):  # what is set up at a first call must not be recorded
+                compute()
+        torch.cuda.current_stream().wait_stream(aside)
+        with torch.cuda.graph(graph):
+            result = compute()
+    except RuntimeError:  # it has looked at a number
+        torch.cuda.synchronize()
+        return None
+
+    def play() -> Array:
+        graph.replay()
+        return result
+
+    return play
 
 
 def scalar(x: Any) -> Any:
