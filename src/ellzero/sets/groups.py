@@ -66,7 +66,7 @@ class GroupWise(ConstraintSet):
 
     @cached_property
     def closed_under_zeroing(self) -> bool:  # type: ignore[override]
-        return all(s.closed_under_zeroing for _, s, _ in self._inner)
+        return all(s.closed_under_zeroing for s, _ in self._alike)
 
     @cached_property
     def needs_entry(self) -> bool:  # type: ignore[override]
@@ -75,12 +75,12 @@ class GroupWise(ConstraintSet):
     @cached_property
     def forced(self) -> np.ndarray:  # type: ignore[override]
         """Coordinates that are nonzero in every member."""
-        inner = (members[s.forced_among(members.size)] for _, s, members in self._inner)
+        inner = (members[:, s.forced_among(members.shape[1])].ravel() for s, members in self._alike)
         return np.sort(np.concatenate([np.empty(0, np.intp), *inner]))
 
     @cached_property
     def accuracy(self) -> float:  # type: ignore[override]
-        return max((s.accuracy for _, s, _ in self._inner), default=ConstraintSet.accuracy)
+        return max((s.accuracy for s, _ in self._alike), default=ConstraintSet.accuracy)
 
     @property
     def why(self) -> str:
@@ -331,7 +331,9 @@ class GroupWise(ConstraintSet):
             free = np.flatnonzero(~constrained[group])[None, :]
             if free.size:
                 blocks.append(Block(Everywhere(), free, np.ones_like(free, dtype=bool), [], np.zeros(1, dtype=bool)))
-            others = [(s, members) for _, s, members in self._inner if not is_ranked(s)]
+            others = []
+            if unranked := {id(s) for s, _ in self._alike if not is_ranked(s)}:
+                others = [(s, members) for _, s, members in self._inner if id(s) in unranked]
             self._layouts = {d: (blocks, others)}
         return self._layouts[d]
 
