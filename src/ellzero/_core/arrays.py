@@ -14,6 +14,9 @@ import numpy as np
 Array = Any
 Namespace = Any
 
+#: kinds of torch devices whose numbers are at hand
+_HOST = {"cpu"}
+
 
 def namespace(*arrays: Array) -> Namespace:
     """The array namespace in which these arrays are computed with."""
@@ -39,6 +42,8 @@ def to_host(x: Array) -> np.ndarray:
         return x
     if hasattr(x, "detach"):  # torch, possibly on a device
         return np.asarray(x.detach().cpu())
+    if hasattr(x, "get"):  # CuPy
+        return np.asarray(x.get())
     # array-api-strict hands its buffer out through DLPack only
     return np.asarray(x) if hasattr(x, "__array__") else np.from_dlpack(x)
 
@@ -64,7 +69,7 @@ def zeros(size: int, reference: Array) -> Array:
 
 def waits(x: Array) -> bool:
     """Whether to look at a number of x means to wait until a device has finished all that it was asked for."""
-    return hasattr(x, "detach") and x.device.type != "cpu"
+    return hasattr(x, "detach") and x.device.type not in _HOST
 
 
 def recorded(compute: Callable[[], Array], reference: Array) -> Callable[[], Array] | None:
@@ -176,7 +181,7 @@ def scatter(values: Array, index: Array, size: int) -> Array:
         out[index] = values
         return out
     xp, out = namespace(values), zeros(size, values)
-    if hasattr(values, "detach"):  # torch
+    if hasattr(values, "detach") or hasattr(values, "get"):  # torch, CuPy
         out[index] = values
     else:  # the array API standard assigns through masks alone
         out[like(np.isin(np.arange(size), to_host(index)), values, dtype=xp.bool)] = values
