@@ -55,6 +55,8 @@ def like(values: Any, reference: Array, dtype: Any = None) -> Array:
     import array_api_compat
 
     xp = namespace(reference)
+    if isinstance(values, np.ndarray) and not values.flags.writeable:
+        values = values.copy()  # torch shares memory, and warns of this
     return xp.asarray(values, dtype=dtype or reference.dtype, device=array_api_compat.device(reference))
 
 
