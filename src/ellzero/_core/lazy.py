@@ -6,6 +6,14 @@ from importlib import import_module
 from typing import Any
 
 
+def need(module: str, words: str) -> Any:
+    """A module that not everybody has, or an error that says how to get it."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise ImportError(words) from error
+
+
 def lazily(
     package: str, homes: Mapping[str, str], modules: Collection[str] = ()
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:

@@ -21,7 +21,7 @@ class Ordered(click.Group):
 
 @click.group(
     cls=Ordered,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110, "show_default": True},
     epilog="Exit codes:\n\n\b\n" + "\n".join(f"  {int(code):>3}  {code.sentence}" for code in Exit),
 )
 @click.version_option(__version__, prog_name="ellzero")

@@ -3,11 +3,11 @@
 import time
 from typing import Any
 
-import click
+from click import FloatRange, IntRange, option
 
 from .inputs import Read, output_options
 from .outputs import write_html, write_weights
-from .screen import Screen, command, options
+from .screen import File, Screen, command, options
 from .tracking import TrackingRequest, mandate_options, market_options
 
 
@@ -26,38 +26,25 @@ _EXAMPLES = """
   ellzero backtest --prices prices.csv --k 15 --window 120 --every 10 --cost 0.001 --report backtest.html
 """
 _OPTIONS = options(
-    click.option("--window", type=click.IntRange(min=2), default=252, show_default=True, help="Days of every fit."),
-    click.option("--expanding", is_flag=True, help="Fit on all days so far, at least --window."),
-    click.option("--every", type=PERIOD, default="month", show_default=True, help="When to rebalance."),
-    click.option(
-        "--cost", type=click.FloatRange(0, 1), default=0.0, show_default=True, help="Of what is traded; 0.001: 10 bp."
-    ),
-    click.option("--n-jobs", type=click.IntRange(min=1), help="Fits at the same time."),
+    option("--window", type=IntRange(min=2), default=252, help="Days of every fit."),
+    option("--expanding", is_flag=True, help="Fit on all days so far, at least --window."),
+    option("--every", type=PERIOD, default="month", help="When to rebalance."),
+    option("--cost", type=FloatRange(0, 1), default=0.0, help="Of what is traded; 0.001: 10 bp."),
+    option("--n-jobs", type=IntRange(min=1), help="Fits at the same time."),
 )
 
 
 @command(_EXAMPLES, market_options, mandate_options, _OPTIONS, output_options)
-def backtest(
-    screen: Screen,
-    /,
-    window: int,
-    expanding: bool,
-    every: int | str,
-    cost: float,
-    n_jobs: int | None,
-    out: str | None,
-    report: str | None,
-    **asked: Any,
-) -> None:
+def backtest(screen: Screen, /, out: File, report: File, **asked: Any) -> None:
     """Walk forward: fit on the past, hold, rebalance, and count what it costs.
 
     No fit sees a day after its rebalancing. Weights drift between rebalancings, and trades cost --cost times the
     turnover.
     """
+    options = {name: asked.pop(name) for name in ("window", "expanding", "every", "cost", "n_jobs")}
     request = TrackingRequest.read(**asked)
     screen.say(request.headline(), "bold")
     start = time.perf_counter()
-    options = {"window": window, "expanding": expanding, "every": every, "cost": cost, "n_jobs": n_jobs}
     walk = _walk(screen, request, **options)
     seconds = time.perf_counter() - start
     summary = dict(walk.summary())

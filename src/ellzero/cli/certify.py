@@ -4,12 +4,12 @@ import time
 import warnings
 from typing import Any
 
-import click
 import numpy as np
+from click import FloatRange, option
 
 from ..solver.methods import Method
 from ..solver.result import Result
-from .inputs import data_options, k_option, output_options, question_options, seed_option
+from .inputs import Share, data_options, k_option, output_options, question_options, seed_option
 from .outputs import certificate_of, check_weights, read_weights, show_certificate, show_result, write_weights
 from .question import Question, prove, solve, write_page
 from .screen import Exit, Screen, command, options
@@ -22,12 +22,10 @@ _EXAMPLES = """
 The exit code is 5 where the target gap (default: 0.000001, "optimal") was not proved in time.
 """
 _OPTIONS = options(
-    click.option("--weights", metavar="FILE", help="What fit --out wrote. Default: fit first."),
-    click.option(
-        "--time-limit", type=click.FloatRange(min=0, min_open=True), default=10.0, show_default=True, metavar="SECONDS"
-    ),
-    click.option("--target-gap", type=click.FloatRange(min=0), metavar="SHARE", help="Stop at this relative gap."),
-    click.option("--method", default="auto", show_default=True, help="For the fit, where no weights are given."),
+    option("--weights", metavar="FILE", help="What fit --out wrote. Default: fit first."),
+    option("--time-limit", type=FloatRange(min=0, min_open=True), default=10.0, metavar="SECONDS"),
+    option("--target-gap", type=FloatRange(min=0), metavar="SHARE", help="Stop at this relative gap."),
+    option("--method", default="auto", help="For the fit, where no weights are given."),
     seed_option("For random methods."),
 )
 
@@ -36,7 +34,7 @@ _OPTIONS = options(
 def certify(
     screen: Screen,
     /,
-    k: int | float,
+    k: Share,
     weights: str | None,
     time_limit: float,
     target_gap: float | None,

@@ -3,8 +3,8 @@
 import math
 import time
 
-import click
 import numpy as np
+from click import FloatRange, IntRange, option
 
 from .._core.interruption import whole_call
 from ..datasets import Market, make_market
@@ -29,10 +29,8 @@ _EXAMPLES = """
   ellzero demo --k 30 --cap 0.05 --report demo.html
 """
 _OPTIONS = options(
-    click.option("--k", type=click.IntRange(min=1), default=15, show_default=True, help="Names at the most."),
-    click.option(
-        "--cap", type=click.FloatRange(min=0), default=0.1, show_default=True, help="Largest Σ|w| of a sector."
-    ),
+    option("--k", type=IntRange(min=1), default=15, help="Names at the most."),
+    option("--cap", type=FloatRange(min=0), default=0.1, help="Largest Σ|w| of a sector."),
     seed_option("Which market."),
     report_option("A report on the default's answer, as one HTML file."),
 )
@@ -56,26 +54,21 @@ def demo(screen: Screen, /, k: int, cap: float, seed: int, report: str | None) -
     )
     results: dict[str, Result] = {}
     rows, answers = [], []
-    for method in _METHODS:
+    for name in _METHODS:
         start = time.perf_counter()
-        with whole_call(), screen.progress(method):
-            results[method] = res = minimize(risk, k, caps, method, max_iter=_MAX_ITER, rng=seed)
+        with whole_call(), screen.progress(name):
+            results[name] = res = minimize(risk, k, caps, name, max_iter=_MAX_ITER, rng=seed)
         seconds = time.perf_counter() - start
         errors = [_error(res.x, market) for market in (train, test)]
         largest = max(float(np.abs(res.x[market.sectors == s]).sum()) for s in np.unique(market.sectors))
-        rows.append(
-            [method, *(f"{e:.1f}" for e in errors), f"{res.support.size}", f"{largest:.4f}", f"{seconds:.1f} s"]
-        )
+        rows.append([name, *(f"{e:.1f}" for e in errors), f"{res.support.size}", f"{largest:.4f}", f"{seconds:.1f} s"])
         answers.append({**answer_of(res), "train_error_bp": errors[0], "test_error_bp": errors[1]})
     columns = ["method", ">fit", ">test", ">names", ">largest sector", ">time"]
     screen.table(columns, rows, "tracking error on the days of the fit and after, in basis points a day")
     screen.facts(_METHODS)
     best = results["auto"]
-    screen.answer = {
-        "seed": seed,
-        "methods": answers,
-        "weights": weights_of(best.x, market.names.tolist(), market.sectors.tolist()),
-    }
+    weights = weights_of(best.x, market.names.tolist(), market.sectors.tolist())
+    screen.answer = {"seed": seed, "methods": answers, "weights": weights}
     title = f"A simulated index with {best.support.size} names"
     write_html(
         screen, report, best, title=title, feature_names=market.names.tolist(), seed=seed,

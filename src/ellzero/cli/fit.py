@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from ..solver.result import Status
-from .inputs import certify_option, data_options, k_option, method_options, output_options, question_options
+from .inputs import Share, certify_option, data_options, k_option, method_options, output_options, question_options
 from .outputs import settle, show_result, show_weights, write_weights
 from .question import Question, prove, solve, write_page
-from .screen import Screen, command
+from .screen import File, Screen, command
 
 _EXAMPLES = """
   ellzero fit table.csv --target price --k 5
@@ -21,27 +21,18 @@ _EXAMPLES = """
 
 @command(_EXAMPLES, data_options, k_option, question_options, method_options, certify_option, output_options)
 def fit(
-    screen: Screen,
-    /,
-    k: int | float,
-    method: str,
-    seed: int,
-    max_iter: int,
-    time_limit: float | None,
-    certify: float | None,
-    out: str | None,
-    report: str | None,
-    **asked: Any,
+    screen: Screen, /, k: Share, method: str, seed: int, certify: float | None, out: File, report: File, **asked: Any
 ) -> None:
     """Find at most k weights that explain a column of DATA.
 
     DATA is a CSV file of numbers with a header (.csv, .csv.gz, .csv.bz2), or a LIBSVM file (.svm, .libsvm). Both
     conditions, at most k nonzeros and the constraint Γ, hold in the answer, in the units of the file.
     """
+    limits = {name: asked.pop(name) for name in ("max_iter", "time_limit")}
     question = Question(**asked)
     screen.say(question.headline(), "bold")
     start = time.perf_counter()
-    result = solve(screen, question, question.k(k), method, seed, max_iter=max_iter, time_limit=time_limit)
+    result = solve(screen, question, question.k(k), method, seed, **limits)
     seconds = time.perf_counter() - start
     if certify is not None and result.status is not Status.INTERRUPTED:
         prove(screen, question.risk, result, certify or None, None)

@@ -5,19 +5,14 @@ import importlib.util
 import os
 import platform
 
+from threadpoolctl import threadpool_info
+
 from .. import __version__
 from ..solver.methods import PRESETS
 from .screen import Screen, command
 
-_EXTRAS = {
-    "plot": ["matplotlib"],
-    "portfolio": ["pandas"],
-    "cli": ["click", "rich"],
-    "torch": ["torch"],
-    "download": ["pooch"],
-}
-
-
+#: what each brings; of the packages of "cli" the one that nobody else needs
+_EXTRAS = {"plot": "matplotlib", "portfolio": "pandas", "cli": "rich", "torch": "torch", "download": "pooch"}
 _EXAMPLES = """
   ellzero info
   ellzero info --json
@@ -32,9 +27,7 @@ def info(screen: Screen, /) -> None:
     """
     methods = [*PRESETS, "exact"]
     core = {name: importlib.metadata.version(name) for name in ("numpy", "scipy", "scikit-learn")}
-    extras = {name: all(importlib.util.find_spec(m) is not None for m in needs) for name, needs in _EXTRAS.items()}
-    from threadpoolctl import threadpool_info
-
+    extras = {name: importlib.util.find_spec(package) is not None for name, package in _EXTRAS.items()}
     blas = [f"{p['internal_api']} {p['version']}, {p['num_threads']} threads" for p in threadpool_info()]
     screen.answer = {
         "ellzero": __version__,
@@ -46,15 +39,9 @@ def info(screen: Screen, /) -> None:
         "extras": extras,
         "methods": methods,
     }
-    screen.facts(
-        {
-            "ellzero": __version__,
-            "python": f"{platform.python_version()} on {platform.platform()}, {os.cpu_count()} cores",
-            **core,
-            "linear algebra": "; ".join(blas),
-            "methods": ", ".join(methods),
-        }
-    )
+    python = f"{platform.python_version()} on {platform.platform()}, {os.cpu_count()} cores"
+    told = {"linear algebra": "; ".join(blas), "methods": ", ".join(methods)}
+    screen.facts({"ellzero": __version__, "python": python, **core, **told})
     rows = [
         [name, "yes" if here else "no", "" if here else f"pip install 'ellzero[{name}]'"]
         for name, here in extras.items()

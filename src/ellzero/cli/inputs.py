@@ -11,12 +11,15 @@ from typing import Any
 
 import click
 import numpy as np
+from click import Choice, FloatRange, IntRange, argument, option
 
 from .. import sets
 from ..datasets.readers import read_libsvm, read_rows, read_table, some_of
 from ..estimators.request import WORDS, read_set
 from .screen import Exit, Refusal, options
 
+#: of all coordinates: how many, or a fraction
+Share = int | float
 _LIBSVM = (".svm", ".libsvm", ".svmlight")
 #: sets with numbers; those without are the words of the estimators
 _NUMBERED = {
@@ -45,7 +48,7 @@ class Read(click.ParamType):  # type: ignore[type-arg]
             self.fail(str(error))
 
 
-def _share(text: str) -> int | float:
+def _share(text: str) -> Share:
     """A number of nonzeros, 15, or a fraction of them, 0.1."""
     for kind in (int, float):
         with suppress(ValueError):
@@ -107,13 +110,11 @@ class Data:
         """Some of the rows."""
         return Data(self.X[index], self.y[index], self.names, self.path)
 
-    def places(self, names: Sequence[str], option: str) -> list[int]:
+    def places(self, names: Sequence[str], asked: str) -> list[int]:
         """Columns by name."""
-        unknown = [name for name in names if name not in self.names]
-        if unknown:
-            raise Refusal(
-                f"{option} {unknown[0]}: {self.path} has no such column; it has {some_of(self.names)}", Exit.DATA
-            )
+        if unknown := [name for name in names if name not in self.names]:
+            lost = f"{asked} {unknown[0]}: {self.path} has no such column; it has {some_of(self.names)}"
+            raise Refusal(lost, Exit.DATA)
         return [self.names.index(name) for name in names]
 
 
@@ -150,13 +151,11 @@ def read_groups(path: str, names: Sequence[str]) -> list[str]:
     with reading():
         with read_rows(path) as (header, rows):
             pairs = (("feature", "group"), ("symbol", "sector"))
-            found = next((pair for pair in pairs if set(pair) <= set(header)), None)
-            if found is None:
+            if (found := next((pair for pair in pairs if set(pair) <= set(header)), None)) is None:
                 raise ValueError(f"{path}: the header must name feature and group, or symbol and sector, got {header}")
             first, second = (header.index(name) for name in found)
             known = {cells[first]: cells[second] or "Unknown" for _, cells in rows}
-        lost = [name for name in names if name not in known]
-        if lost:
+        if lost := [name for name in names if name not in known]:
             raise ValueError(f"{path}: no group for {some_of(lost)}; add a row for every feature")
     return [known[name] for name in names]
 
@@ -187,30 +186,29 @@ def writable(path: str) -> str:
 
 def seed_option(words: str) -> Callable[[Any], Any]:
     """What random parts start from."""
-    return click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help=words)
+    return option("--seed", type=IntRange(min=0), default=0, help=words)
 
 
 def report_option(words: str) -> Callable[[Any], Any]:
     """Where the page goes."""
-    return click.option("--report", type=Read("file", writable), metavar="FILE", help=words)
+    return option("--report", type=Read("file", writable), metavar="FILE", help=words)
 
 
 #: what is learnt from
 data_options = options(
-    click.argument("data", metavar="DATA"),
-    click.option("--target", metavar="COLUMN", help="Column to be explained (CSV files)."),
-    click.option("--format", "kind", type=click.Choice(["csv", "libsvm"]), help="Default: by the file's name."),
+    argument("data", metavar="DATA"),
+    option("--target", metavar="COLUMN", help="Column to be explained (CSV files)."),
+    option("--format", "kind", type=Choice(["csv", "libsvm"]), help="Default: by the file's name."),
 )
 #: what is asked
 question_options = options(
-    click.option(
+    option(
         "--loss",
-        type=click.Choice(["squared", "huber", "poisson", "logistic"]),
+        type=Choice(["squared", "huber", "poisson", "logistic"]),
         default="squared",
-        show_default=True,
         help="logistic: two classes or more; labels may be text.",
     ),
-    click.option(
+    option(
         "--constraint",
         "constraints",
         type=CONSTRAINT,
@@ -218,41 +216,30 @@ question_options = options(
         help="Γ: nonnegative, nonpositive, box:LOW,HIGH, l1:R, l2:R, linf:R, simplex:R, subsimplex:R. "
         "Repeat for an intersection.",
     ),
-    click.option("--groups", metavar="FILE", help="CSV with feature,group: the constraint then holds in every group."),
-    click.option("--keep", multiple=True, metavar="COLUMN", help="Always kept; counts in k. May be repeated."),
-    click.option(
-        "--ridge",
-        type=click.FloatRange(min=0),
-        help="Default 0; logistic: a hundredth of the columns' median variance.",
-    ),
-    click.option(
-        "--fit-intercept/--no-fit-intercept",
-        "intercept",
-        default=True,
-        show_default=True,
-        help="Never counted or constrained.",
-    ),
-    click.option(
+    option("--groups", metavar="FILE", help="CSV with feature,group: the constraint then holds in every group."),
+    option("--keep", multiple=True, metavar="COLUMN", help="Always kept; counts in k. May be repeated."),
+    option("--ridge", type=FloatRange(min=0), help="Default 0; logistic: a hundredth of the columns' median variance."),
+    option("--fit-intercept/--no-fit-intercept", "intercept", default=True, help="Never counted or constrained."),
+    option(
         "--standardize/--no-standardize",
         default=True,
-        show_default=True,
         help="Compare weights in units of their columns' deviations; Γ and ridge stay in those of the file.",
     ),
 )
-k_option = click.option("--k", type=SHARE, required=True, help="Nonzeros at the most, or their fraction of all.")
+k_option = option("--k", type=SHARE, required=True, help="Nonzeros at the most, or their fraction of all.")
 #: how the answer is looked for
 method_options = options(
-    click.option("--method", default="auto", show_default=True, help="A method by its name; see ellzero info."),
+    option("--method", default="auto", help="A method by its name; see ellzero info."),
     seed_option("For random methods."),
-    click.option("--max-iter", type=click.IntRange(min=1), default=1000, show_default=True, help="Iterations at most."),
-    click.option("--time-limit", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS"),
+    option("--max-iter", type=IntRange(min=1), default=1000, help="Iterations at most."),
+    option("--time-limit", type=FloatRange(min=0, min_open=True), metavar="SECONDS"),
 )
 #: whether the answer is followed by a proof
-certify_option = click.option(
-    "--certify", type=click.FloatRange(min=0), metavar="SECONDS", help="Prove how good it is; 0: no branching."
+certify_option = option(
+    "--certify", type=FloatRange(min=0), metavar="SECONDS", help="Prove how good it is; 0: no branching."
 )
 #: where the answer goes
 output_options = options(
-    click.option("--out", type=Read("file", writable), metavar="FILE", help="Weights as .csv, or everything as .json."),
+    option("--out", type=Read("file", writable), metavar="FILE", help="Weights as .csv, or everything as .json."),
     report_option("A report as one HTML file."),
 )

@@ -25,11 +25,8 @@ def weights_of(x: np.ndarray, names: Sequence[str], groups: Sequence[Any] | None
     """A row for every nonzero weight, the largest first."""
     support = np.flatnonzero(x)
     order = support[np.argsort(-np.abs(x[support]), kind="stable")].tolist()
-    label = {} if groups is None else {i: str(groups[i]) for i in order}
-    return [
-        {"name": str(names[i]), **({"group": label[i]} if label else {}), "weight": float(x[i]), "position": i}
-        for i in order
-    ]
+    label = {} if groups is None else {i: {"group": str(groups[i])} for i in order}
+    return [{"name": str(names[i]), **label.get(i, {}), "weight": float(x[i]), "position": i} for i in order]
 
 
 def answer_of(result: Result) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 import numpy as np
+from click import Choice, FloatRange, option
 
 from ..solver.path import SparsePath
 from ..solver.result import Result
@@ -19,15 +20,15 @@ _EXAMPLES = """
   ellzero path table.csv --target price --ks 2:10:2 --validation 0.25 --report report.html
   ellzero path table.csv --target price --ks 1,2,5,10 --select bic --out weights.csv
 """
-_KS = click.option("--ks", type=LEVELS, required=True, help="Numbers of nonzeros: 20 (1 to 20), 5:50:5 or 1,2,5,10.")
+_KS = option("--ks", type=LEVELS, required=True, help="Numbers of nonzeros: 20 (1 to 20), 5:50:5 or 1,2,5,10.")
 _OPTIONS = options(
-    click.option(
+    option(
         "--validation",
-        type=click.FloatRange(0, 1, min_open=True, max_open=True),
+        type=FloatRange(0, 1, min_open=True, max_open=True),
         metavar="SHARE",
         help="Hold out this share of the rows.",
     ),
-    click.option("--select", type=click.Choice(_RULES), help="Default: validation where rows are held out, else ebic."),
+    option("--select", type=Choice(_RULES), help="Default: validation where rows are held out, else ebic."),
 )
 
 

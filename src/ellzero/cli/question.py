@@ -141,16 +141,14 @@ def write_page(screen: Screen, path: str | None, result: Result, question: Quest
     """The HTML file."""
     if path is None:  # deviations of all columns take a while
         return
+    rows = question.intercept_rows(result.x)
     told: dict[str, Any] = {
         "title": f"{question.data.path}: {result.support.size} nonzeros",
         "feature_names": question.names,
         "groups": question.labels,
         "data": {question.data.path: question.data.path},
         "spread": question.spread(),
-        "summary": {
-            row["name"].replace(INTERCEPT, "intercept"): f"{row['weight']:.6g}"
-            for row in question.intercept_rows(result.x)
-        },
+        "summary": {row["name"].replace(INTERCEPT, "intercept"): f"{row['weight']:.6g}" for row in rows},
         **more,
         "asked": {**question.tell(), **more.get("asked", {})},
     }

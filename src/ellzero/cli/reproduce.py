@@ -3,6 +3,7 @@
 from typing import Any
 
 import click
+from click import IntRange, argument, option
 
 from .inputs import seed_option, writable
 from .screen import Exit, Screen, command, options
@@ -13,17 +14,13 @@ _EXAMPLES = """
   ellzero reproduce all --full
 """
 _OPTIONS = options(
-    click.argument("name", metavar="[tradeoff|index-tracking|logistic|appendix|all]", default="all"),
-    click.option(
-        "--out", default="out/reproduce", show_default=True, metavar="FOLDER", help="For the page, figures, tables."
-    ),
-    click.option("--full", is_flag=True, help="The paper's length instead of minutes."),
+    argument("name", metavar="[tradeoff|index-tracking|logistic|appendix|all]", default="all"),
+    option("--out", default="out/reproduce", metavar="FOLDER", help="For the page, figures, tables."),
+    option("--full", is_flag=True, help="The paper's length instead of minutes."),
     seed_option("For all that is random."),
-    click.option("--n-jobs", type=click.IntRange(min=1), help="Processes. Default: all cores."),
-    click.option(
-        "--prices", multiple=True, metavar="FILE|FOLDER", help="A market; may be repeated. Default: simulated."
-    ),
-    click.option("--sectors", multiple=True, metavar="FILE", help="One for each --prices file."),
+    option("--n-jobs", type=IntRange(min=1), help="Processes. Default: all cores."),
+    option("--prices", multiple=True, metavar="FILE|FOLDER", help="A market; may be repeated. Default: simulated."),
+    option("--sectors", multiple=True, metavar="FILE", help="One for each --prices file."),
 )
 
 

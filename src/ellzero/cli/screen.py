@@ -25,6 +25,8 @@ from .. import __version__
 from ..portfolio import InfeasibleMandate
 from ..sets import EmptySlice
 
+#: the path of a file, where one is given
+File = str | None
 #: what infeasible mandates speak of, as options
 _OPTIONS = {
     "k": "--k",

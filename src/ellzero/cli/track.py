@@ -3,11 +3,11 @@
 import time
 from typing import Any
 
-import click
+from click import FloatRange, option
 
 from .inputs import certify_option, output_options
 from .outputs import answer_of, satisfied, settle, show_certificate, show_weights, weights_of, write_html, write_weights
-from .screen import Screen, command
+from .screen import File, Screen, command
 from .tracking import TrackingRequest, mandate_options, market_options, tracked
 
 _EXAMPLES = """
@@ -16,20 +16,17 @@ _EXAMPLES = """
   ellzero track --returns returns.csv --index SPX --k 30 --min-weights -0.05 --budget 0.95:1 --json
   ellzero track --prices prices.csv --k 15 --keep AAPL --min-weights XOM=0.02
 """
-_TRAIN = click.option(
+_TRAIN = option(
     "--train",
-    type=click.FloatRange(0, 1, min_open=True),
+    type=FloatRange(0, 1, min_open=True),
     default=0.8,
-    show_default=True,
     metavar="SHARE",
     help="Fit on this share of the days, the first ones; the others tell how it goes on.",
 )
 
 
 @command(_EXAMPLES, market_options, mandate_options, _TRAIN, certify_option, output_options)
-def track(
-    screen: Screen, /, train: float, certify: float | None, out: str | None, report: str | None, **asked: Any
-) -> None:
+def track(screen: Screen, /, train: float, certify: float | None, out: File, report: File, **asked: Any) -> None:
     """Track an index with at most k names.
 
     Long-only and fully invested unless --min-weights and --budget say otherwise. Every bound, cap and the budget hold
@@ -94,7 +91,5 @@ def _told(summary: dict[str, Any], result: Any) -> dict[str, str]:
     if "sectors" in summary:
         used = f"{summary['sectors used']} of {summary['sectors']}"
         values["sectors"] = f"{used}, the largest {summary['largest sector']:.2%}"
-    return values | {
-        "tracking error": f"{error} (annualised with {summary['periods per year']:g} days)",
-        "active return": active,
-    }
+    error = f"{error} (annualised with {summary['periods per year']:g} days)"
+    return values | {"tracking error": error, "active return": active}

@@ -7,12 +7,13 @@ from typing import Any
 
 import click
 import numpy as np
+from click import Choice, FloatRange, IntRange, option
 
 from ..datasets.market import Market
 from ..datasets.readers import read_prices, read_returns, read_sectors
 from ..displays import TrackingDisplay
 from .inputs import Read, check_names, reading, seed_option
-from .screen import Exit, Refusal, options
+from .screen import Exit, File, Refusal, options
 
 
 def _budget(text: str) -> Any:
@@ -39,36 +40,32 @@ def _bound(text: str) -> tuple[str, float]:
 
 BUDGET = Read("number|low:high|free", _budget)
 BOUND = Read("[NAME=]SHARE", _bound)
+_BOUNDS = "{} weight, of every asset (default {}) or of one. May be repeated."
 market_options = options(
-    click.option("--prices", metavar="FILE", help="CSV: dates, then a column of prices for the index and every asset."),
-    click.option("--returns", metavar="FILE", help="The same with simple returns, instead of prices."),
-    click.option("--index", metavar="COLUMN", help="The index. Default: the first column after the dates."),
-    click.option("--sectors", metavar="FILE", help="CSV with symbol,sector."),
-    click.option("--since", metavar="DATE", help="Leave out earlier days."),
+    option("--prices", metavar="FILE", help="CSV: dates, then a column of prices for the index and every asset."),
+    option("--returns", metavar="FILE", help="The same with simple returns, instead of prices."),
+    option("--index", metavar="COLUMN", help="The index. Default: the first column after the dates."),
+    option("--sectors", metavar="FILE", help="CSV with symbol,sector."),
+    option("--since", metavar="DATE", help="Leave out earlier days."),
 )
 #: in the words of `IndexTracker`
 mandate_options = options(
-    click.option("--k", type=click.IntRange(min=1), required=True, help="Names at the most."),
-    click.option(
-        "--max-sector-weight", "--max-sector", type=click.FloatRange(min=0), metavar="SHARE",
+    option("--k", type=IntRange(min=1), required=True, help="Names at the most."),
+    option(
+        "--max-sector-weight",
+        "--max-sector",
+        type=FloatRange(min=0),
+        metavar="SHARE",
         help="Cap on Σ|w| of every sector.",
     ),
-    click.option(
-        "--min-weights", type=BOUND, multiple=True,
-        help="Least weight, of every asset (default 0; -0.05 allows short positions) or of one. May be repeated.",
-    ),
-    click.option(
-        "--max-weights", type=BOUND, multiple=True,
-        help="Largest weight, of every asset (default 1) or of one. May be repeated.",
-    ),
-    click.option("--budget", type=BUDGET, default="1", show_default=True, help="Σw; the rest is cash, earning 0."),
-    click.option("--keep", multiple=True, metavar="NAME", help="Always among the k. May be repeated."),
-    click.option("--error", type=click.Choice(["squared", "variance", "huber"]), default="squared", show_default=True),
-    click.option(
-        "--n-starts", type=click.IntRange(min=1), default=16, show_default=True, help="Fresh starts of the search."
-    ),
+    option("--min-weights", type=BOUND, multiple=True, help=_BOUNDS.format("Least", "0; -0.05 allows short positions")),
+    option("--max-weights", type=BOUND, multiple=True, help=_BOUNDS.format("Largest", "1")),
+    option("--budget", type=BUDGET, default="1", help="Σw; the rest is cash, earning 0."),
+    option("--keep", multiple=True, metavar="NAME", help="Always among the k. May be repeated."),
+    option("--error", type=Choice(["squared", "variance", "huber"]), default="squared"),
+    option("--n-starts", type=IntRange(min=1), default=16, help="Fresh starts of the search."),
     seed_option("For the fresh starts."),
-)  # fmt: skip
+)
 
 
 @dataclass
@@ -81,13 +78,7 @@ class TrackingRequest:
 
     @classmethod
     def read(
-        cls,
-        prices: str | None,
-        returns: str | None,
-        index: str | None,
-        sectors: str | None,
-        since: str | None,
-        **mandate: Any,
+        cls, prices: File, returns: File, sectors: File, index: str | None, since: str | None, **mandate: Any
     ) -> TrackingRequest:
         """From the options of the command line."""
         path = prices or returns
@@ -149,10 +140,10 @@ def _tracker(
 
     check_names(k, len(names))
     bounds = {"--min-weights": dict(min_weights), "--max-weights": dict(max_weights)}
-    for option, given in {"--keep": keep, **bounds}.items():
+    for asked, given in {"--keep": keep, **bounds}.items():
         for name in given:
             if name and name not in names:
-                raise Refusal(f"{option} {name}: {path} has no such asset; check the spelling", Exit.DATA)
+                raise Refusal(f"{asked} {name}: {path} has no such asset; check the spelling", Exit.DATA)
     least, most = (_by_asset(given, names) for given in bounds.values())
     return IndexTracker(
         k,

@@ -78,9 +78,8 @@ def load_dna(path: PathLike | None = None) -> Classification:
             f"{SHA256[:12]}… was expected; LIBSVM's dna.scale (2000 rows) and dna.scale.t (1186 rows) are needed, "
             "in their order"
         )
-    return Classification(
-        X[:N_TRAIN].astype(float), y[:N_TRAIN], X[N_TRAIN:].astype(float), y[N_TRAIN:], CLASSES, source
-    )
+    X = X.astype(float)
+    return Classification(X[:N_TRAIN], y[:N_TRAIN], X[N_TRAIN:], y[N_TRAIN:], CLASSES, source)
 
 
 def pack(X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -11,6 +11,7 @@ from urllib.parse import urlparse
 
 import numpy as np
 
+from .._core.lazy import need
 from .dna import N_TRAIN, Classification, fingerprint, load_dna
 from .readers import PathLike
 
@@ -140,9 +141,6 @@ def default_cache() -> Path:
 
 
 def _pooch() -> Any:
-    try:
-        import pooch
-    except ImportError as error:
-        raise ImportError("downloads need pooch: pip install ellzero[download]") from error
+    pooch = need("pooch", "downloads need pooch: pip install ellzero[download]")
     pooch.get_logger().setLevel("WARNING")
     return pooch

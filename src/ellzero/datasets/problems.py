@@ -303,9 +303,7 @@ def iht_counterexample(kappa: float, k_bar: int) -> IHTCounterexample:
         )
     if ones < 8 * k_bar:
         raise ValueError(f"kappa must obey κ² >= 8, or no k is left; got kappa={kappa}; take 3 or more")
-    diagonal = np.ones(k_bar + ones)
-    diagonal[0] = kappa
-    b = np.ones(k_bar + ones)
-    b[1:k_bar] = kappa
+    diagonal = np.repeat([kappa, 1.0], [1, k_bar + ones - 1])
+    b = np.repeat([1.0, kappa, 1.0], [1, k_bar - 1, ones])
     reference = np.where(np.arange(b.size) < k_bar, b, 0.0)
     return IHTCounterexample(np.diag(diagonal), b, float(kappa), k_bar, reference)

@@ -22,15 +22,15 @@ from .._core.validation import check_count
 from .market import Market
 
 PathLike = str | os.PathLike[str]
+#: of each asset: a file, or its content
+Sectors = PathLike | Mapping[str, str] | None
 
 _MISSING = {"", "na", "n/a", "#n/a", "nan", "null", "none", "-"}
 _DAMAGE = (gzip.BadGzipFile, EOFError, zlib.error)
 _OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open}
 
 
-def read_prices(
-    path: PathLike, index: str | None = None, *, sectors: PathLike | Mapping[str, str] | None = None
-) -> Market:
+def read_prices(path: PathLike, index: str | None = None, *, sectors: Sectors = None) -> Market:
     """Simple returns r_t = p_t / p_{t-1} - 1 of a CSV file of prices.
 
     The file has a header row, dates in its first column (ISO format, oldest first) and one column of prices
@@ -70,9 +70,7 @@ def read_prices(
     return _market(path, names, dates[1:], prices[1:] / prices[:-1] - 1.0, index, sectors)
 
 
-def read_returns(
-    path: PathLike, index: str | None = None, *, sectors: PathLike | Mapping[str, str] | None = None
-) -> Market:
+def read_returns(path: PathLike, index: str | None = None, *, sectors: Sectors = None) -> Market:
     """The returns of a CSV file laid out as in `read_prices`, but of simple returns instead of prices.
 
     Examples
@@ -106,8 +104,7 @@ def read_sectors(path: PathLike) -> dict[str, str]:
     with read_rows(path) as (header, rows):
         symbol, sector = (_column(path, header, name) for name in ("symbol", "sector"))
         for line, cells in rows:
-            asset = cells[symbol]
-            if not asset:
+            if not (asset := cells[symbol]):
                 raise _error(path, line, "symbol", "the cell is blank; name the asset or delete the row")
             if asset in sectors:
                 raise _error(path, line, "symbol", f"{asset!r} has a sector already; keep one row for it")
@@ -195,10 +192,8 @@ def read_libsvm(path: PathLike, n_features: int | None = None) -> tuple[Any, np.
         raise _libsvm_error(path)
     if len(y) == 0:
         raise ValueError(f"{path}: no rows; each line must read 'label index:value index:value ...'")
-    if n_features is not None and n_features < X.shape[1]:
-        raise ValueError(
-            f"n_features must be at least {X.shape[1]}, the number of features in {path}, got n_features={n_features}"
-        )
+    if n_features is not None and n_features < (least := X.shape[1]):
+        raise ValueError(f"n_features must be at least {least}, the number of features in {path}, got {n_features=}")
     return csr_array((X.data, X.indices, X.indptr), shape=(len(y), n_features or X.shape[1])), y
 
 
@@ -225,22 +220,15 @@ def _libsvm_error(path: PathLike) -> ValueError:
 
 
 def _market(
-    path: PathLike,
-    names: list[str],
-    dates: np.ndarray,
-    returns: np.ndarray,
-    index: str | None,
-    sectors: PathLike | Mapping[str, str] | None,
+    path: PathLike, names: list[str], dates: np.ndarray, returns: np.ndarray, index: str | None, sectors: Sectors
 ) -> Market:
     column = 0 if index is None else _column(path, names, index)
-    assets = names[:column] + names[column + 1 :]
-    if not assets:
+    if not (assets := names[:column] + names[column + 1 :]):
         raise ValueError(f"{path}: {names[column]!r}, the index, is the only column of numbers; add the assets")
     groups = None
     if sectors is not None:
         known = sectors if isinstance(sectors, Mapping) else read_sectors(sectors)
-        lost = [name for name in assets if name not in known]
-        if lost:
+        if lost := [name for name in assets if name not in known]:
             raise ValueError(
                 f"sectors must name a sector for every asset of {path}, got none for {some_of(lost)}; add them"
             )
@@ -278,17 +266,14 @@ def read_rows(path: PathLike) -> Iterator[tuple[list[str], Iterator[tuple[int, l
     """The header of a CSV file, and its rows with their line numbers; blank lines are skipped."""
     with _opened(path) as file:
         reader = csv.reader(file)
-        header = [cell.strip() for cell in next(reader, [])]
-        if not header:
+        if not (header := [cell.strip() for cell in next(reader, [])]):
             raise ValueError(f"{path}, line 1: the header row is missing; name each column there")
         taken: set[str] = set()
-        for position, name in enumerate(header):
-            if not name and position > 0:  # the column of dates often goes unnamed
-                raise ValueError(f"{path}, line 1, column {position + 1}: the column has no name; give it one")
+        for column, name in enumerate(header, start=1):
+            if not name and column > 1:  # the column of dates often goes unnamed
+                raise ValueError(f"{path}, line 1, column {column}: the column has no name; give it one")
             if name in taken:
-                raise ValueError(
-                    f"{path}, line 1, column {position + 1}: the name {name!r} is taken; rename or drop it"
-                )
+                raise ValueError(f"{path}, line 1, column {column}: the name {name!r} is taken; rename or drop it")
             taken.add(name)
 
         def rows() -> Iterator[tuple[int, list[str]]]:
@@ -310,10 +295,8 @@ def _opened(path: PathLike) -> Iterator[IO[str]]:
     try:
         with opener(path, "rt", encoding="utf-8-sig", newline="") as file:
             yield file
-    except _DAMAGE as error:
-        raise _damaged(path, error) from error
-    except OSError as error:
-        if error.errno is not None:  # of the system: no such file, no permission
+    except (*_DAMAGE, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:  # of the system: no such file, no permission
             raise
         raise _damaged(path, error) from error
     except csv.Error as error:

@@ -122,14 +122,12 @@ class Dense(Design):
     def squares(self) -> np.ndarray:
         with np.errstate(over="ignore", invalid="ignore"):
             if self._in_one_sweep or (isinstance(self.X, np.ndarray) and self.shape[1] <= _IN_NEAREST_CACHE):
-                squares: np.ndarray = np.einsum("ij,ij->j", self.X, self.X, dtype=np.float64)
-                return squares
+                return np.asarray(np.einsum("ij,ij->j", self.X, self.X, dtype=np.float64))
             return self.square_sums(np.ones(self.shape[0]))
 
     def square_sums(self, weights: np.ndarray) -> np.ndarray:
         if self._in_one_sweep:
-            sums: np.ndarray = np.einsum("i,ij,ij->j", weights, self.X, self.X, dtype=np.float64)
-            return sums
+            return np.asarray(np.einsum("i,ij,ij->j", weights, self.X, self.X, dtype=np.float64))
         n, p = self.shape
         total, step = np.zeros(p), max(1, _IN_CACHE // p)  # few enough rows that their squares stay in the cache
         squares = np.empty((step, p))

@@ -55,21 +55,15 @@ class Operator(Design):
         return np.array(self._adjoint(r), dtype=self.reference.dtype)
 
     def columns(self, index: Array) -> Design:
-        n, p = self.shape
+        (n, p), dtype = self.shape, self.reference.dtype
         return Operator(
-            (n, len(index)),
-            self.reference.dtype,
-            lambda w: self._forward(_spread(w, index, p)),
-            lambda r: self._adjoint(r)[index],
+            (n, len(index)), dtype, lambda w: self._forward(_spread(w, index, p)), lambda r: self._adjoint(r)[index]
         )
 
     def rows(self, index: np.ndarray) -> Design:
-        n, p = self.shape
+        (n, p), dtype = self.shape, self.reference.dtype
         return Operator(
-            (len(index), p),
-            self.reference.dtype,
-            lambda w: self._forward(w)[index],
-            lambda r: self._adjoint(_spread(r, index, n)),
+            (len(index), p), dtype, lambda w: self._forward(w)[index], lambda r: self._adjoint(_spread(r, index, n))
         )
 
     def dense(self) -> Array:

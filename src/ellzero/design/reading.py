@@ -17,8 +17,7 @@ def as_design(X: Any, name: str = "X") -> Design:
     """The matrix X, of any supported kind, as a Design; its entries are checked to be finite."""
     if isinstance(X, Design):
         return X
-    kind = next((kind for kind in KINDS if kind.recognises(X)), None)
-    if kind is None:
+    if (kind := next((kind for kind in KINDS if kind.recognises(X)), None)) is None:
         X, kind = as_array(X, name), Dense
     shape = tuple(X.shape)
     if len(shape) != 2:

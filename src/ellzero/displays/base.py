@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+from .._core.lazy import need
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
@@ -23,11 +25,8 @@ class Display:
 
 def new_figure(width: float, height: float, rows: int = 1, columns: int = 1, **options: Any) -> tuple[Any, Any]:
     """A figure of its own (not pyplot's, so that nothing stays open) and its axes."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError("pictures need matplotlib: pip install ellzero[plot]") from error
-    figure = Figure(figsize=(width, height), layout="constrained")
+    module = need("matplotlib.figure", "pictures need matplotlib: pip install ellzero[plot]")
+    figure = module.Figure(figsize=(width, height), layout="constrained")
     return figure, figure.subplots(rows, columns, **options)
 
 
@@ -40,8 +39,7 @@ def tidy(ax: Axes, grid: Literal["x", "y", "both"] = "both") -> None:
 
 def fitted(estimator: Any, attribute: str) -> Any:
     """An attribute that only fitted estimators have."""
-    value = getattr(estimator, attribute, None)
-    if value is None:
+    if (value := getattr(estimator, attribute, None)) is None:
         raise ValueError(
             f"estimator must be fitted and have {attribute}, got {type(estimator).__name__} without it; call fit "
             "first, or use an estimator that makes it"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._core.arrays import to_host
+from .._core.lazy import need
 from ..solver.result import History, Result
 from .base import tidy
 
@@ -18,6 +19,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["convergence", "styles", "weights_by_group"]
+
+#: the group of each coordinate
+Labels = Sequence[Any] | None
+#: of groups: one for all, or one for each
+Caps = float | Mapping[Any, float] | None
 
 # Okabe and Ito's palette, which colour-blind readers can tell apart; its yellow is too pale for lines
 _BLUE, _VERMILLION, _GREEN, _PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
@@ -135,10 +141,7 @@ def convergence(results: Mapping[str, Result], ax: Axes | None = None, x: str = 
 
 
 def weights_by_group(
-    weights: Mapping[str, Any],
-    groups: Sequence[Any],
-    cap: float | Mapping[Any, float] | None = None,
-    ax: Axes | None = None,
+    weights: Mapping[str, Any], groups: Sequence[Any], cap: Caps = None, ax: Axes | None = None
 ) -> Axes:
     """Σ|w_i| over each group, a bar for each vector, and the cap as a line across the bars.
 
@@ -210,8 +213,6 @@ def legend_above(ax: Axes) -> None:
 def _axes(ax: Axes | None) -> Axes:
     if ax is not None:
         return ax
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError("ellzero.plot needs matplotlib: pip install ellzero[plot]") from error
-    return plt.figure(layout="constrained").subplots()
+    pyplot = need("matplotlib.pyplot", "ellzero.plot needs matplotlib: pip install ellzero[plot]")
+    axes: Axes = pyplot.figure(layout="constrained").subplots()
+    return axes

@@ -12,6 +12,7 @@ from .._core.arrays import to_host
 from ..solver.result import Result
 from . import plot as _plot
 from .base import Display, fitted, name_of, names_seen, tidy
+from .plot import Caps, Labels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,8 +43,8 @@ class WeightsDisplay(Display):
     """
 
     weights: Mapping[str, Any]
-    groups: Sequence[Any] | None = None
-    cap: float | Mapping[Any, float] | None = None
+    groups: Labels = None
+    cap: Caps = None
     feature_names: Sequence[str] | None = None
 
     def plot(self, ax: Axes | None = None, *, most: int = 30) -> Self:
@@ -67,8 +68,8 @@ class WeightsDisplay(Display):
         cls,
         result: Result | Mapping[str, Result],
         *,
-        groups: Sequence[Any] | None = None,
-        cap: float | Mapping[Any, float] | None = None,
+        groups: Labels = None,
+        cap: Caps = None,
         feature_names: Sequence[str] | None = None,
         ax: Axes | None = None,
         **options: Any,
@@ -84,13 +85,7 @@ class WeightsDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls,
-        estimator: Any,
-        *,
-        groups: Sequence[Any] | None = None,
-        cap: float | Mapping[Any, float] | None = None,
-        ax: Axes | None = None,
-        **options: Any,
+        cls, estimator: Any, *, groups: Labels = None, cap: Caps = None, ax: Axes | None = None, **options: Any
     ) -> Self:
         """Draw `weights_` of a fitted tracker, or `coef_` of another fitted estimator."""
         weights = getattr(estimator, "weights_", None)
@@ -145,18 +140,16 @@ class TrackingDisplay(Display):
         index = np.cumprod(1 + np.asarray(self.index_returns, dtype=float))
         days = np.arange(index.size) if self.dates is None else np.asarray(self.dates)
         grown = {name: np.cumprod(1 + np.asarray(r, dtype=float)) for name, r in self.portfolios.items()}
-        for name, values in grown.items():
-            if values.shape != index.shape:
-                raise ValueError(
-                    f"portfolio {name!r} has shape {values.shape}, the index {index.shape}; give equal days"
-                )
+        for name, path in grown.items():
+            if path.shape != index.shape:
+                raise ValueError(f"portfolio {name!r} has shape {path.shape}, the index {index.shape}; give equal days")
         look = _plot.styles(["index", *grown])
         if of == "growth":
             ax.plot(days, index, label="index", lw=1.8, **look["index"])
         else:
             ax.axhline(0.0, lw=1.2, **look["index"])
-        for name, values in grown.items():
-            ax.plot(days, values if of == "growth" else values - index, label=name, lw=1.5, **look[name])
+        for name, path in grown.items():
+            ax.plot(days, path if of == "growth" else path - index, label=name, lw=1.5, **look[name])
         if self.test_from is not None and 0 <= self.test_from < index.size:
             ax.axvspan(days[self.test_from], days[-1], color="#E69F00", alpha=0.14, lw=0, label="not seen by the fit")
         if self.dates is None:

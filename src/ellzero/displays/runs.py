@@ -42,9 +42,8 @@ class ConvergenceDisplay(Display):
     def plot(self, ax: Axes | None = None, *, x: str = "iteration") -> Self:
         """Draw; `x` is "iteration" or a column of `History`."""
         ax = _plot.convergence(self.results, ax, x)
-        bounds = {name: getattr(r.certificate, "lower_bound", None) for name, r in self.results.items()}
         for name, style in _plot.styles(list(self.results)).items():
-            bound = bounds[name]
+            bound = getattr(self.results[name].certificate, "lower_bound", None)
             if bound is not None and np.isfinite(bound) and (bound > 0 or ax.get_yscale() == "linear"):
                 label = "proved lower bound" + ("" if len(self.results) == 1 else f", {name}")
                 ax.axhline(bound, color=style["color"], lw=1, ls="-.", label=label)
@@ -171,8 +170,7 @@ class PathDisplay(Display):
         The held-out loss is minus the mean score of the folds, for the ridge that was chosen.
         """
         results, held_out = fitted(estimator, "path_"), None
-        scores = getattr(estimator, "cv_results_", None)
-        if scores is not None:
+        if (scores := getattr(estimator, "cv_results_", None)) is not None:
             rows = scores["ridge"] == estimator.ridge_
             held_out = scores["k"][rows], -scores["mean_test_score"][rows]
         names, chosen = names_seen(estimator, to_host(results[-1].x).size), getattr(estimator, "k_", None)

@@ -24,6 +24,7 @@ CONSTRAINED = {
     "n_thresholds": ("FG-HT-2SP", "HSG-HT-2SP", "HZO-HT-2SP"),
 }
 FREE = {"n_values": ("HZO-HT", "ZOHT"), "n_thresholds": ("HZO-HT", "ZOHT")}
+_SHORT = {"IFO": "gradients", "IZO": "values", "HT": "thresholds"}
 LABELS = {"auto": "ours (auto)", "auto (values)": "ours, values alone"}
 
 
@@ -108,38 +109,20 @@ def finish(traces: Sequence[Trace], budget: Budget, ratios: Mapping[str, float])
         f"{budget.seeds} seeds; lines are medians, bands go from the smallest to the largest seed. "
         "The paper does not state ρ, s2 and the lengths of its runs: ρ = ½, s2 = d here."
     ]
-    parts = [
-        Part(
-            "gradients, batches and values",
-            words,
-            {
-                "logistic_2sp": (
-                    draw(constrained, CONSTRAINED),
-                    "R of the iterates; dotted: ours, at the end. A last, shortened iteration is left out.",
-                )
-            },
-            tables=[table("logistic", constrained)],
-            claims=[
-                *(claim for runs in constrained for claim in judge_constrained(runs)),
-                judge_accuracy(traces, usual),
-            ],
-        ),
-        Part(
-            "HZO-HT against ZOHT",
-            [
-                "Both start with the same number of directions; ZOHT keeps it, and takes the step of its own theorem "
-                "(recalled, not checked against its text).",
-                "L and ν are those of the risk that is computed, with 2λ/c; the L that the paper gives has 2λ. The "
-                "steps' ratio depends on it: "
-                + ", ".join(f"{ratio:.2f} with {what}" for what, ratio in ratios.items())
-                + ".",
-            ],
-            {"logistic_zoht": (draw(free, FREE), "R of the iterates without Γ.")},
-            tables=[table("logistic_zoht", free)],
-            claims=[claim for runs in free for claim in judge_free(runs)],
-        ),
+    caption = "R of the iterates; dotted: ours, at the end. A last, shortened iteration is left out."
+    figures = {"logistic_2sp": (draw(constrained, CONSTRAINED), caption)}
+    claims = [*(c for runs in constrained for c in judge_constrained(runs)), judge_accuracy(traces, usual)]
+    first = Part("gradients, batches and values", words, figures, [table("logistic", constrained)], claims)
+    words = [
+        "Both start with the same number of directions; ZOHT keeps it, and takes the step of its own theorem "
+        "(recalled, not checked against its text).",
+        "L and ν are those of the risk that is computed, with 2λ/c; the L that the paper gives has 2λ. The steps' "
+        f"ratio depends on it: {', '.join(f'{ratio:.2f} with {what}' for what, ratio in ratios.items())}.",
     ]
-    return Chapter("logistic", "Logistic regression on dna", parts, summary=list(summary(constrained)))
+    figures = {"logistic_zoht": (draw(free, FREE), "R of the iterates without Γ.")}
+    claims = [claim for runs in free for claim in judge_free(runs)]
+    second = Part("HZO-HT against ZOHT", words, figures, [table("logistic_zoht", free)], claims)
+    return Chapter("logistic", "Logistic regression on dna", [first, second], summary=list(summary(constrained)))
 
 
 def _settings(traces: Sequence[Trace]) -> list[Setting]:
@@ -220,33 +203,28 @@ def judge_free(runs: Runs) -> list[Claim]:
 
 def table(name: str, settings: Sequence[Runs]) -> Table:
     """A row for each setting and method; medians over the seeds."""
-    rows: list[dict[str, Any]] = []
-    for runs in settings:
-        bound = runs.by_method["auto"][0].lower_bound
-        for method, traces in runs.by_method.items():
-
-            def median(get: Any, traces: list[Trace] = traces) -> float:
-                return float(np.median([get(trace) for trace in traces]))
-
-            best = median(lambda t: t.best)
-            rows.append(
-                {
-                    "setting": runs.label,
-                    "method": LABELS.get(method, method),
-                    "R": best,
-                    "certified gap (%)": 100 * (best - bound) / best,
-                    "#IFO": int(median(lambda t: t.n_gradients[-1])),
-                    "#IZO": int(median(lambda t: t.n_values[-1])),
-                    "#HT": int(median(lambda t: t.n_thresholds[-1])),
-                    "step": median(lambda t: t.step),
-                    "nonzeros": int(median(lambda t: t.nonzeros)),
-                    "test accuracy": median(lambda t: t.accuracy),
-                    "seconds": median(lambda t: t.seconds),
-                }
-            )
-    columns = {key: [row[key] for row in rows] for key in rows[0]}
+    rows = [_row(runs, method) for runs in settings for method in runs.by_method]
     forms = {"R": ".6f", "certified gap (%)": ".2g", "test accuracy": ".1%", "seconds": ".2f"}
-    return Table(name, "Answers, medians over the seeds; the lower bound of the gap is proved", columns, forms)
+    return Table.of(name, "Answers, medians over the seeds; the lower bound of the gap is proved", rows, formats=forms)
+
+
+def _row(runs: Runs, method: str) -> dict[str, Any]:
+    best, bound = runs.best(method), runs.by_method["auto"][0].lower_bound
+
+    def median(name: str) -> float:
+        return float(np.median([np.ravel(getattr(trace, name))[-1] for trace in runs.by_method[method]]))
+
+    return {
+        "setting": runs.label,
+        "method": LABELS.get(method, method),
+        "R": best,
+        "certified gap (%)": 100 * (best - bound) / best,
+        **{f"#{short}": int(median(f"n_{name}")) for short, name in _SHORT.items()},
+        "step": median("step"),
+        "nonzeros": int(median("nonzeros")),
+        "test accuracy": median("accuracy"),
+        "seconds": median("seconds"),
+    }
 
 
 def summary(settings: Sequence[Runs]) -> Iterator[dict[str, Any]]:

@@ -11,10 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from .. import report as blocks
+from ..datasets.readers import PathLike
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+#: one file or folder, or several
+Files = PathLike | Sequence[PathLike] | None
 Who = Literal["the paper", "a theorem", "ellzero"]
 
 
@@ -82,6 +85,12 @@ class Table:
     formats: Mapping[str, str] = field(default_factory=dict)
     shown: Sequence[int] | None = None
 
+    @classmethod
+    def of(cls, name: str, title: str, rows: Sequence[Mapping[str, Any]], **more: Any) -> Table:
+        """From rows; what one lacks is None."""
+        columns = dict.fromkeys(column for row in rows for column in row)
+        return cls(name, title, {column: [row.get(column) for row in rows] for column in columns}, **more)
+
     def csv(self, path: Path) -> Path:
         """Write it with all digits."""
         with path.open("w", newline="", encoding="utf-8") as file:
@@ -145,7 +154,6 @@ class Chapter:
     title: str
     parts: Sequence[Part]
     summary: Sequence[Mapping[str, Any]] = ()
-    seconds: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -228,32 +236,20 @@ def _front(chapters: Sequence[Chapter]) -> Part:
     words = []
     for who in ("the paper", "a theorem", "ellzero"):
         verdicts = [claim.verdict for _, claim in said if claim.who == who]
-        counts = [f"{verdicts.count(v)} {v}" for v in dict.fromkeys(verdicts)]
-        if counts:
+        if counts := [f"{verdicts.count(v)} {v}" for v in dict.fromkeys(verdicts)]:
             words.append(f"Of {len(verdicts)} statements of {who}: {', '.join(counts)}.")
     words.append(
         'A verdict is computed from the numbers beside it, never written by hand. Ours is `method="auto"`. '
         "“Open” means that these data cannot tell, “not comparable” that they are not those of the statement."
     )
     tables = []
-    rows = [row for chapter in chapters for row in chapter.summary]
-    if rows:
-        columns = {name: [row.get(name) for row in rows] for name in dict.fromkeys(n for row in rows for n in row)}
-        title = "On the paper's problems, the paper's method → ours"
-        tables.append(Table("paper_against_ours", title, columns))
-    tables.append(
-        Table(
-            "claims",
-            "What the paper says (tables/claims.csv has all the claims)",
-            {
-                "verdict": [claim.verdict for _, claim in said],
-                "where": [title for title, _ in said],
-                "who": [claim.who for _, claim in said],
-                "claim": [claim.says for _, claim in said],
-                "measured": [claim.measured for _, claim in said],
-                "but": [claim.but for _, claim in said],
-            },
-            shown=[i for i, (_, claim) in enumerate(said) if claim.who == "the paper"],
-        )
-    )
+    if rows := [row for chapter in chapters for row in chapter.summary]:
+        tables.append(Table.of("paper_against_ours", "On the paper's problems, the paper's method → ours", rows))
+    told = [
+        {"verdict": c.verdict, "where": title, "who": c.who, "claim": c.says, "measured": c.measured, "but": c.but}
+        for title, c in said
+    ]
+    papers = [i for i, (_, claim) in enumerate(said) if claim.who == "the paper"]
+    title = "What the paper says (tables/claims.csv has all the claims)"
+    tables.append(Table.of("claims", title, told, shown=papers))
     return Part("What was found", words, tables=tables)

@@ -1,8 +1,7 @@
 """Which experiments there are, and running them: with one thread a process, so that numbers do not depend on it."""
 
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from threadpoolctl import threadpool_limits
 from .._core.interruption import whole_call
 from .._core.validation import check_count
 from ..datasets.readers import PathLike
-from ._report import Chapter, Plan, Report, write
+from ._report import Files, Plan, Report, write
 
 Progress = Callable[[int, int, str], Any]
 
@@ -27,8 +26,8 @@ def run(
     *,
     full: bool = False,
     seed: int = 0,
-    prices: PathLike | Sequence[PathLike] | None = None,
-    sectors: PathLike | Sequence[PathLike] | None = None,
+    prices: Files = None,
+    sectors: Files = None,
     n_jobs: int | None = None,
     progress: Progress | None = None,
 ) -> Report:
@@ -55,21 +54,14 @@ def run(
     if name not in (*NAMES, "all"):
         raise ValueError(f"name must be one of {', '.join(NAMES)} or all, got {name!r}")
     seed = check_count(seed, "seed", low=0)
-    chosen = NAMES if name == "all" else (name,)
-    modules = [import_module(f"{__package__}.{chapter.replace('-', '_')}") for chapter in chosen]
-    options: list[dict[str, Any]] = [
-        {"prices": prices, "sectors": sectors} if chapter == "index-tracking" else {} for chapter in chosen
-    ]
-    plans: list[Plan] = [
-        module.plan(full=full, seed=seed, **given) for module, given in zip(modules, options, strict=True)
-    ]
-    chapters: list[Chapter] = []
+    markets = {"index-tracking": {"prices": prices, "sectors": sectors}}
+    plans: list[Plan] = []
+    for chapter in NAMES if name == "all" else (name,):
+        module = import_module(f"{__package__}.{chapter.replace('-', '_')}")
+        plans.append(module.plan(full=full, seed=seed, **markets.get(chapter, {})))
     work = Work(sum(len(plan.tasks) for plan in plans), n_jobs, progress)
     with threadpool_limits(1):
-        for plan in plans:
-            start = time.perf_counter()
-            chapter = plan.finish(work.results(plan))
-            chapters.append(replace(chapter, seconds=time.perf_counter() - start))
+        chapters = [plan.finish(work.results(plan)) for plan in plans]
     given = " --prices FILES --sectors FILES" if prices is not None else ""
     how = f"Made by `ellzero reproduce {name}{' --full' if full else ''} --seed {seed}{given}`."
     return write(chapters, Path(out), how)

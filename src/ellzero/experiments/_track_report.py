@@ -76,14 +76,8 @@ def finish(markets: dict[str, tuple[Market, Setting]], answers: Sequence[Answer]
             + ", ".join(f"D = {cap:g}" for cap in caps)
             + ". Every answer holds at most 15 names and obeys D."
         )
-        parts.append(
-            Part(
-                title,
-                figures={f"tracking_{_slug(title)}": (draw(market, mine), caption)},
-                tables=[table(market, mine)],
-                claims=list(judge(market, setting, mine)),
-            )
-        )
+        figures = {f"tracking_{_slug(title)}": (draw(market, mine), caption)}
+        parts.append(Part(title, [], figures, [table(market, mine)], list(judge(market, setting, mine))))
     parts.append(Part("all markets", claims=judge_all(markets, answers)))
     return Chapter("index-tracking", "Index tracking", parts, summary=list(summary(markets, answers)))
 
@@ -159,13 +153,11 @@ def judge(market: Market, setting: Setting, answers: Sequence[Answer]) -> Iterat
     by_cap: dict[float, dict[str, Answer]] = {}
     for a in answers:
         by_cap.setdefault(a.cap, {})[a.method] = a
+    train, test = market.split()
     if setting.cap is not None:
         mine = by_cap[setting.cap]
-        train, test = market.split()
-        if setting.train_best:
-            yield from _tracks_best("training", train, mine, setting)
-        if setting.test_best:
-            yield from _tracks_best("test", test, mine, setting)
+        for part, days, claimed in (("training", train, setting.train_best), ("test", test, setting.test_best)):
+            yield from _tracks_best(part, days, mine, setting) if claimed else ()
         two_step = mine["IHT-2SP"]
         total = len(set(np.asarray(market.sectors).tolist()))
         ours = f"{market.names.size} assets, {total} sectors, {len(train.returns)} days"
@@ -193,7 +185,6 @@ def judge(market: Market, setting: Setting, answers: Sequence[Answer]) -> Iterat
             f"{mine['auto'].objective / best.objective:.2f} times the best of the others ({NAMES[best.method]})",
             mine["auto"].objective <= best.objective * (1 + 1e-9),
         )
-        _, test = market.split()
         errors = {m: error(a.w, test) for m, a in mine.items()}
         other = min((m for m in errors if m != "auto"), key=lambda m: errors[m])
         yield Claim(
@@ -208,9 +199,7 @@ def judge_all(markets: dict[str, tuple[Market, Setting]], answers: Sequence[Answ
     """What can be said of all markets together."""
     by_key = {(a.market, a.cap, a.method): a for a in answers}
     binding = [(title, cap) for title, (_, setting) in markets.items() for cap in setting.binding]
-    ratio = [
-        by_key[*key, "IHT-2SP"].objective / min(by_key[*key, name].objective for name in BASELINES) for key in binding
-    ]
+    ratio = [by_key[*key, "IHT-2SP"].objective / min(by_key[*key, b].objective for b in BASELINES) for key in binding]
     unused = [by_key[*key, "IHT-2SP"].names for key in binding]
     tests = {title: market.split()[1] for title, (market, _) in markets.items()}
     nearest = [
@@ -255,7 +244,6 @@ def _tracks_best(part: str, days: Market, mine: dict[str, Answer], setting: Sett
 def summary(markets: dict[str, tuple[Market, Setting]], answers: Sequence[Answer]) -> Iterator[dict[str, Any]]:
     """Rows for the table "paper against ours"."""
     by_key = {(a.market, a.cap, a.method): a for a in answers}
-
     for title, (market, setting) in markets.items():
         _, test = market.split()
         for cap in (*([] if setting.cap is None else [setting.cap]), setting.binding[0]):

@@ -115,29 +115,19 @@ def constants() -> dict[str, float]:
     """
     angle = np.linspace(0, 2 * math.pi, 2881)
     every = np.column_stack((np.cos(angle), np.sin(angle)))
-    return {
-        "smooth": float(_gradient_ratio(every).max()),
-        "restricted smooth": float(_value_ratio(every[::720]).max()),
-        "restricted strongly smooth": float(_gradient_ratio(every[::720]).max()),
-    }
+    smooth, (strongly, restricted) = _ratios(every)[0], _ratios(every[::720])
+    found = {"smooth": smooth, "restricted smooth": restricted, "restricted strongly smooth": strongly}
+    return {name: float(ratios.max()) for name, ratios in found.items()}
 
 
-def _f(x: np.ndarray) -> np.ndarray:
-    return np.asarray(x[..., 0] ** 2 + x[..., 1] ** 2 + x[..., 0] * x[..., 1])
+def _ratios(u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Both ratios of `constants`, that of gradients and that of values, at some x, for each row of u."""
+    x, H = np.array([0.3, -0.7]), np.array([[2.0, 1.0], [1.0, 2.0]])
 
+    def f(x: np.ndarray) -> Any:
+        return x[..., 0] ** 2 + x[..., 1] ** 2 + x[..., 0] * x[..., 1]
 
-def _gradient(x: np.ndarray) -> np.ndarray:
-    return np.stack([2 * x[..., 0] + x[..., 1], 2 * x[..., 1] + x[..., 0]], axis=-1)
-
-
-def _gradient_ratio(u: np.ndarray) -> np.ndarray:
-    x = np.array([0.3, -0.7])
-    return np.asarray(np.linalg.norm(_gradient(x + u) - _gradient(x), axis=-1))
-
-
-def _value_ratio(u: np.ndarray) -> np.ndarray:
-    x = np.array([0.3, -0.7])
-    return np.asarray(2 * (_f(x + u) - _f(x) - u @ _gradient(x)))
+    return np.linalg.norm((x + u) @ H - x @ H, axis=-1), 2 * (f(x + u) - f(x) - u @ (x @ H))
 
 
 def smoothness() -> Part:
@@ -156,8 +146,9 @@ def smoothness() -> Part:
     figure, ax = new_figure(7.6, 4.2)
     degrees = np.linspace(0, 180, 721)
     u = np.column_stack((np.cos(np.radians(degrees)), np.sin(np.radians(degrees))))
-    ax.plot(degrees, _gradient_ratio(u), color="#0072B2", lw=2, label="‖∇f(x+u) - ∇f(x)‖")
-    ax.plot(degrees, _value_ratio(u), color="#D55E00", lw=2, label="2(f(x+u) - f(x) - ⟨∇f(x), u⟩)")
+    gradients, values = _ratios(u)
+    ax.plot(degrees, gradients, color="#0072B2", lw=2, label="‖∇f(x+u) - ∇f(x)‖")
+    ax.plot(degrees, values, color="#D55E00", lw=2, label="2(f(x+u) - f(x) - ⟨∇f(x), u⟩)")
     for at in (0, 90, 180):
         ax.axvline(at, color=GREY, lw=0.8, ls=":")
         ax.plot(at, math.sqrt(5), "o", color="#0072B2", mec="white", ms=8, clip_on=False, zorder=3)
@@ -275,13 +266,9 @@ def projections(found: list[Compared]) -> Part:
         "Euclidean projection after all: sort, then take the largest increments of all groups "
         "(`ez.euclidean_projection`)."
     ]
-    return Part(
-        "two-step against Euclidean projection",
-        words,
-        {"projections": (draw(found), "R with steps of 1/L and one projection or the other; dotted: ours (auto).")},
-        [table],
-        list(judge(found)),
-    )
+    caption = "R with steps of 1/L and one projection or the other; dotted: ours (auto)."
+    figures = {"projections": (draw(found), caption)}
+    return Part("two-step against Euclidean projection", words, figures, [table], list(judge(found)))
 
 
 def judge(found: list[Compared]) -> Iterator[Claim]:

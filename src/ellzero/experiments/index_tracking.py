@@ -9,7 +9,6 @@ IHT-2SP and two baselines: projected gradient onto Γ with a final H_k ("PGD+H")
 import math
 import os
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +17,13 @@ import numpy as np
 from .. import risks, sets
 from ..certificates import certify
 from ..datasets.market import Market, make_market
-from ..datasets.readers import PathLike, read_prices, read_rows
+from ..datasets.readers import read_prices, read_rows
 from ..minimize import minimize
-from ._report import Chapter, Plan
+from ._report import Chapter, Files, Plan
 from ._track_report import Answer, Setting, finish
 
 K = 15
 METHODS = ("auto", "IHT-2SP", "PGD+H", "IHT+P")
-
-
 SETTINGS = {
     "SP500": Setting("S&P 500", 50.0, (0.1, 0.05), None, True, False, "9 of 11", "497 assets, 11 sectors, 402 days"),
     "HSI": Setting("HSI", 1000.0, (0.2, 0.1), None, False, True, "3 of 4", "72 assets, 4 sectors, 394 days"),
@@ -61,19 +58,18 @@ def _setting(path: Path) -> Setting:
     return SETTINGS.get(index, Setting(index, None, (0.1, 0.05)))
 
 
-def _paths(given: PathLike | Sequence[PathLike]) -> list[Path]:
-    return [Path(given)] if isinstance(given, (str, os.PathLike)) else [Path(path) for path in given]
+def _paths(given: Files) -> list[Path]:
+    return [Path(given)] if isinstance(given, (str, os.PathLike)) else [Path(path) for path in given or ()]
 
 
-def _files(prices: PathLike | Sequence[PathLike], sectors: PathLike | Sequence[PathLike] | None) -> list[Any]:
+def _files(prices: Files, sectors: Files) -> list[tuple[Path, Path]]:
     """Pairs of files, from files or folders."""
-    price_list, sector_list = _paths(prices), [] if sectors is None else _paths(sectors)
+    price_list, sector_list = _paths(prices), _paths(sectors)
     pairs: list[tuple[Path, Path]] = []
     for path in price_list:
         if path.is_dir():
             inside = [p for folder in (path, *sorted(path.iterdir())) for p in sorted(folder.glob("prices.csv*"))]
-            inside = [p for p in inside if (p.parent / "sectors.csv").exists()]
-            if not inside:
+            if not (inside := [p for p in inside if (p.parent / "sectors.csv").exists()]):
                 raise FileNotFoundError(f"prices={path} holds no prices.csv(.gz) with a sectors.csv beside it")
             pairs += [(p, p.parent / "sectors.csv") for p in inside]
         elif sector_list:
@@ -103,13 +99,7 @@ def answer(market: Market, title: str, cap: float, method: str, max_iter: int, p
     )  # fmt: skip
 
 
-def plan(
-    *,
-    full: bool = False,
-    seed: int = 0,
-    prices: PathLike | Sequence[PathLike] | None = None,
-    sectors: PathLike | Sequence[PathLike] | None = None,
-) -> Plan:
+def plan(*, full: bool = False, seed: int = 0, prices: Files = None, sectors: Files = None) -> Plan:
     """A task for each market, cap and method."""
     if prices is None and sectors is not None:
         raise ValueError(f"sectors={sectors!r} needs prices; give both, or neither for a simulated market")

@@ -26,8 +26,6 @@ RIDGE = 2 * 10 / 3  # (ridge/2)||w||² = (λ/c)||w||²
 SETTINGS = ((50, 0.5), (150, 0.5), (50, 0.01), (150, 0.01))
 FREE = (50, 100, 150)
 SMALL = "auto, λ = 0.01"  # what a usual penalty does for the test accuracy
-
-
 QUICK, FULL = Budget(100, 300_000, 3), Budget(500, 3_000_000, 5)
 
 
@@ -46,11 +44,8 @@ def step_ratios(k: int = 100) -> dict[str, float]:
     _, risk = problem()
     L, nu, more = risk.smoothness.value, risk.strong_convexity.value, 2 * RIDGE  # 2λ = 3 · RIDGE
     ratios = {}
-    for name, (L_, nu_) in {
-        "2λ/c in L and ν": (L, nu),
-        "2λ in L": (L + more, nu),
-        "2λ in both": (L + more, nu + more),
-    }.items():
+    cases = {"2λ/c in L and ν": (L, nu), "2λ in L": (L + more, nu), "2λ in both": (L + more, nu + more)}
+    for name, (L_, nu_) in cases.items():
         p = prescribe("HZO-HT", L_, nu_, k=k, alpha=2.0, d=risk.n_features)
         assert p.tau is not None
         q, s = math.ceil(p.tau), min(3 * k, risk.n_features)

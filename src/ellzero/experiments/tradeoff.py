@@ -87,40 +87,24 @@ def finish(results: dict[Any, Any]) -> Chapter:
         reached, auto, optimum = rows.T
         curves.append(Curves(radius, reached, auto, optimum, start))
     free, *balls = curves
-    parts = [
-        Part(
-            "without Γ",
-            [
-                "The paper plots what IHT reaches for every k, and for every k̄ the value R(w̄) that its theorem "
-                "promises at k = 4κ²k̄ = 16k̄."
-            ],
-            {
-                "tradeoff_free": (
-                    draw_free(free),
-                    "IHT at every k, and the bound for every k̄ with 16k̄ ≤ d (for larger k̄ the theorem asks for k > d). "
-                    "Ours lies on the optimum.",
-                )
-            },
-            claims=judge_free(free),
-        ),
-        Part(
-            "l∞ balls",
-            [
-                "With Γ every k̄ gives a curve over ρ in (0, ½]: a larger k buys a smaller factor 1 + 2ρ. "
-                "Up to k = d = 350 all of the paper's curves lie above R(0), which the zero vector reaches: "
-                "the theorem says nothing there. The sharper form of the theorem is drawn beside it."
-            ],
-            {
-                "tradeoff_balls": (
-                    draw_balls(balls),
-                    "Shaded: the paper's curves, one for each k̄ (darker: larger k̄). w̄ is the optimum inside Γ.",
-                )
-            },
-            tables=[table(curves)],
-            claims=list(judge_balls(balls)),
-        ),
-    ]
-    return Chapter("tradeoff", "Trade-off", parts, summary=list(summary(curves)))
+    words = (
+        "The paper plots what IHT reaches for every k, and for every k̄ the value R(w̄) that its theorem promises at "
+        "k = 4κ²k̄ = 16k̄."
+    )
+    caption = (
+        "IHT at every k, and the bound for every k̄ with 16k̄ ≤ d (for larger k̄ the theorem asks for k > d). "
+        "Ours lies on the optimum."
+    )
+    without = Part("without Γ", [words], {"tradeoff_free": (draw_free(free), caption)}, claims=judge_free(free))
+    words = (
+        "With Γ every k̄ gives a curve over ρ in (0, ½]: a larger k buys a smaller factor 1 + 2ρ. Up to k = d = 350 all "
+        "of the paper's curves lie above R(0), which the zero vector reaches: the theorem says nothing there. The "
+        "sharper form of the theorem is drawn beside it."
+    )
+    caption = "Shaded: the paper's curves, one for each k̄ (darker: larger k̄). w̄ is the optimum inside Γ."
+    figures = {"tradeoff_balls": (draw_balls(balls), caption)}
+    inside = Part("l∞ balls", [words], figures, [table(curves)], list(judge_balls(balls)))
+    return Chapter("tradeoff", "Trade-off", [without, inside], summary=list(summary(curves)))
 
 
 def judge_free(free: Curves) -> list[Claim]:
@@ -232,18 +216,17 @@ def first_crossing(optimum: np.ndarray, kappa: float = KAPPA) -> Crossing:
 
 def table(curves: list[Curves]) -> Table:
     """Everything, k by k."""
-    columns: dict[str, list[Any]] = {name: [] for name in ("constraint", "k")}
-    names = ("paper's method", "auto", "optimum", "bound (paper)", "bound (sharper)")
-    columns |= {name: [] for name in names}
+    names = ("constraint", "k", "paper's method", "auto", "optimum", "bound (paper)", "bound (sharper)")
+    rows: list[dict[str, Any]] = []
     for curve in curves:
         paper = curve.bounds()
         sharp = paper if math.isinf(curve.radius) else curve.bounds("sharp")
-        columns["constraint"] += [curve.label] * D
-        columns["k"] += range(1, D + 1)
-        for name, values in zip(names, (curve.reached, curve.auto, curve.optimum, paper, sharp), strict=True):
-            columns[name] += values.tolist()
-    shown = [i for i, k in enumerate(columns["k"]) if k % 50 == 0]
-    return Table("tradeoff", "R for every 50th k; tables/tradeoff.csv has every k", columns, shown=shown)
+        values = (v.tolist() for v in (curve.reached, curve.auto, curve.optimum, paper, sharp))
+        rows += (
+            dict(zip(names, (curve.label, *row), strict=True)) for row in zip(range(1, D + 1), *values, strict=True)
+        )
+    shown = [i for i, row in enumerate(rows) if row["k"] % 50 == 0]
+    return Table.of("tradeoff", "R for every 50th k; tables/tradeoff.csv has every k", rows, shown=shown)
 
 
 def summary(curves: list[Curves]) -> Iterator[dict[str, str]]:
@@ -263,19 +246,24 @@ def summary(curves: list[Curves]) -> Iterator[dict[str, str]]:
 def draw_free(free: Curves) -> Any:
     """IHT, its bound, the optimum and ours against k."""
     figure, ax = new_figure(8.4, 4.6)
-    ks = np.arange(1, D + 1)
-    style = styles(["IHT", "auto"])
     ax.axhline(free.start, color=GREY, lw=1, ls=":")
     ax.text(D, free.start, "R(0)", color=GREY, ha="right", va="bottom")
     k_bar = np.arange(1, D // 16 + 1)
     ax.plot(16 * k_bar, free.optimum[k_bar - 1], "s", ms=4, color="#D55E00", label="bound: (16k̄, R(w̄)), each k̄")
-    ax.plot(ks, free.reached, lw=2, label="IHT at convergence", **style["IHT"])
-    ax.plot(ks, free.auto, lw=2, label="ours (auto)", **style["auto"])
-    ax.plot(ks[::10], free.optimum[::10], "o", ms=5, mfc="none", mec=GREY, label="optimum")
-    ax.set(xlabel="k, nonzeros allowed", ylabel="R(w)", xlim=(0, D + 3), ylim=(0, 1.05 * free.start))
+    _reached(ax, free, 10, "optimum")
+    ax.set_ylim(0, 1.05 * free.start)
     ax.legend(frameon=False, loc="lower left")
-    tidy(ax)
     return figure
+
+
+def _reached(ax: Any, curve: Curves, every: int, optimum: str) -> None:
+    """What both methods reach, and the optimum, against k."""
+    ks, style = np.arange(1, D + 1), styles([curve.method, "auto"])
+    ax.plot(ks, curve.reached, lw=2, label=f"{curve.method} at convergence", **style[curve.method])
+    ax.plot(ks, curve.auto, lw=2, label="ours (auto)", **style["auto"])
+    ax.plot(ks[::every], curve.optimum[::every], "o", ms=5, mfc="none", mec=GREY, label=optimum)
+    ax.set(xlabel="k, nonzeros allowed", ylabel="R(w)", xlim=(0, D + 3))
+    tidy(ax)
 
 
 def draw_balls(balls: list[Curves]) -> Any:
@@ -285,24 +273,17 @@ def draw_balls(balls: list[Curves]) -> Any:
 
     figure, axes = new_figure(11, 8.4, 2, 2)
     rho = np.linspace(0.02, 0.5, 200)
-    ks = np.arange(1, D + 1)
-    style = styles(["IHT-2SP", "auto"])
     for ax, curve in zip(axes.flat, balls, strict=True):
         k_bar = np.arange(1, D // 16 + 1)
-        lines = [
-            np.column_stack((16 * j * ((1 - rho) / rho) ** 2, (1 + 2 * rho) * curve.optimum[j - 1])) for j in k_bar
-        ]
+        ratio = 16 * ((1 - rho) / rho) ** 2
+        lines = [np.column_stack((j * ratio, (1 + 2 * rho) * curve.optimum[j - 1])) for j in k_bar]
         shades = LineCollection(lines, cmap="OrRd", norm=Normalize(-8, k_bar[-1]), lw=1.1)
         shades.set_array(k_bar)
         ax.add_collection(shades)
-        ax.plot(ks, curve.bounds("sharp"), color="#009E73", lw=1.6, ls="-.", label="sharper form, best k̄")
+        ax.plot(range(1, D + 1), curve.bounds("sharp"), color="#009E73", lw=1.6, ls="-.", label="sharper form, best k̄")
         ax.axhline(curve.start, color=GREY, lw=1, ls=":", label="R(0): a bound above it says nothing")
-        ax.plot(ks, curve.reached, lw=2, label="IHT-2SP at convergence", **style["IHT-2SP"])
-        ax.plot(ks, curve.auto, lw=2, label="ours (auto)", **style["auto"])
-        ax.plot(ks[::15], curve.optimum[::15], "o", ms=5, mfc="none", mec=GREY, label="optimum inside Γ")
-        ax.set(title=curve.label, xlabel="k, nonzeros allowed", ylabel="R(w)", xlim=(0, D + 3))
-        ax.set_ylim(0, 2.1 * curve.start)
-        tidy(ax)
+        _reached(ax, curve, 15, "optimum inside Γ")
+        ax.set(title=curve.label, ylim=(0, 2.1 * curve.start))
     bar = figure.colorbar(shades, ax=axes, shrink=0.6, pad=0.02, ticks=k_bar[::4])
     bar.set_label("the paper's curves over ρ: k̄")
     bar.ax.set_ylim(1, k_bar[-1])

@@ -210,12 +210,9 @@ def rebalancing_days(data: Returns, window: int, every: int | str) -> list[int]:
     if every not in _PERIODS:
         raise ValueError(f"every must be a number of days or one of {', '.join(map(repr, _PERIODS))}, got {every!r}")
     if not hasattr(data.days, "to_period"):
-        raise ValueError(
-            f"every={every!r} needs dates: give X as a DataFrame with a DatetimeIndex, or a number of days"
-        )
+        raise ValueError(f"{every=} needs dates: give X as a DataFrame with a DatetimeIndex, or a number of days")
     period = data.days.tz_localize(None).to_period(_PERIODS[every])
-    ends = [row for row in range(window - 1, last + 1) if period[row] != period[row + 1]]
-    if not ends:
+    if not (ends := [row for row in range(window - 1, last + 1) if period[row] != period[row + 1]]):
         raise ValueError(f"no {every} ends between day {window} and the last but one; shorten the window")
     return ends
 

@@ -17,9 +17,8 @@ from ..sets.positions import Positions
 from .market import by_asset, labels_of, some
 
 #: how the parameters of an `IndexTracker` are called in the reasons, unless somebody calls them otherwise
-_NAMES = {name: name for name in ("k", "max_sector_weight", "min_weights", "max_weights")} | {
-    "held": "keep and min_weights"
-}
+_NAMES = {name: name for name in ("k", "max_sector_weight", "min_weights", "max_weights")}
+_NAMES["held"] = "keep and min_weights"
 
 
 @dataclass(frozen=True)
@@ -90,12 +89,8 @@ class Mandate:
     def read(cls, tracker: Any, names: np.ndarray, groups: Any) -> Mandate:
         """From the parameters of an `IndexTracker`, in the user's words, for these assets."""
         labels = labels_of(groups, names)
-        lower = by_asset(
-            tracker.min_weights, names, "min_weights", 0.0 if tracker.min_weights is not None else -math.inf
-        )
-        upper = by_asset(
-            tracker.max_weights, names, "max_weights", 1.0 if tracker.max_weights is not None else math.inf
-        )
+        lower = by_asset(tracker.min_weights, names, "min_weights", default=0.0, free=-math.inf)
+        upper = by_asset(tracker.max_weights, names, "max_weights", default=1.0, free=math.inf)
         k = names.size if tracker.k is None else check_k(tracker.k, names.size)
         least, most = read_budget(tracker.budget)
         chosen = _indices(tracker.keep, names)
@@ -189,11 +184,8 @@ class Mandate:
             words = f"{{sectors}} sectors {capped} can hold {{reach}}"
             ways = ["raise {max_sector_weight} to at least {least}"] if len(self.caps) == sectors else []
             return [self._missed(words, everything, ways, sectors=sectors, cap=max(caps), least=asked / sectors)]
-        words, ways = (
-            "{names} names{given} under the caps of their sectors can hold {reach}",
-            ["raise {max_sector_weight}"],
-        )
-        return [self._missed(words, most, ways, needed=self._needed(self._part))]
+        words = "{names} names{given} under the caps of their sectors can hold {reach}"
+        return [self._missed(words, most, ["raise {max_sector_weight}"], needed=self._needed(self._part))]
 
     def _missed(self, words: str, reach: float, ways: list[str] | None = None, **numbers: Any) -> Reason:
         """The budget is out of reach: what can be had instead, and which ways there are out of it."""
@@ -242,8 +234,7 @@ def _indices(keep: Any, names: np.ndarray) -> np.ndarray:
         raise TypeError(f"keep must be a list of assets, such as keep=[{keep!r}], got {keep!r}")
     listed = [keep] if isinstance(keep, str) else list(keep)
     place = {name: i for i, name in enumerate(names.tolist())}
-    lost = [name for name in listed if name not in place]
-    if lost:
+    if lost := [name for name in listed if name not in place]:
         raise ValueError(f"keep names {some(lost)}, which returns does not have; it has {some(names)}")
     return np.unique([place[name] for name in listed]).astype(np.intp)
 
@@ -261,9 +252,7 @@ def _caps(caps: Any, labels: np.ndarray | None) -> dict[Any, float]:
     known = list(dict.fromkeys(labels.tolist()))
     if not isinstance(caps, Mapping):
         return dict.fromkeys(known, check_nonnegative(caps, "max_sector_weight"))
-    for name in caps:
-        if name not in known:
-            raise ValueError(
-                f"max_sector_weight names the sector {name!r}, which groups does not have: {some(known, 12)}"
-            )
+    if unknown := [name for name in caps if name not in known]:
+        lost = f"max_sector_weight names the sector {unknown[0]!r}, which groups does not have"
+        raise ValueError(f"{lost}: {some(known, 12)}")
     return {name: check_nonnegative(cap, f"max_sector_weight[{name!r}]") for name, cap in caps.items()}

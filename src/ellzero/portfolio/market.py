@@ -1,10 +1,12 @@
 """What a market tells: prices, returns, sectors, numbers by asset; errors name the asset and the day."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from .._core.lazy import need
 from .._core.validation import is_masked
 
 _MISSING = ("raise", "drop_assets", "drop_days")
@@ -12,11 +14,7 @@ _MISSING = ("raise", "drop_assets", "drop_days")
 
 def need_pandas() -> Any:
     """pandas, or how to get it."""
-    try:
-        import pandas
-    except ImportError as error:
-        raise ImportError("this needs pandas: pip install 'ellzero[portfolio]'") from error
-    return pandas
+    return need("pandas", "this needs pandas: pip install 'ellzero[portfolio]'")
 
 
 @dataclass(frozen=True)
@@ -47,10 +45,8 @@ def read_returns(X: Any, y: Any = None) -> Returns:
     table, names, days = _read_table(X, "returns")
     _refuse_gaps(table, names, days, "returns", "drop the asset or the day, or fill it in")
     if not np.isfinite(table).all():
-        row, column = np.argwhere(~np.isfinite(table))[0]
-        raise ValueError(
-            f"returns must be finite, got {table[row, column]} for {names[column]} on {told_day(days[row])}"
-        )
+        i, j = np.argwhere(~np.isfinite(table))[0]
+        raise ValueError(f"returns must be finite, got {table[i, j]} for {names[j]} on {told_day(days[i])}")
     if table.size and (table > 0).all() and float(np.median(table)) > 0.5:
         raise ValueError(
             f"returns look like prices (all above 0, median {float(np.median(table)):.4g}); give simple returns such "
@@ -106,28 +102,19 @@ def prices_to_returns(prices: Any, index_prices: Any = None, *, missing: str = "
     gaps = np.isnan(table)
     rows, columns = np.ones(len(table), dtype=bool), np.ones(table.shape[1], dtype=bool)
     if missing == "drop_assets":
-        columns = ~gaps.any(axis=0)
-        if not columns.any():
+        if not (columns := ~gaps.any(axis=0)).any():
             raise ValueError(f"every asset has a missing price, so {missing=} leaves none; use missing='drop_days'")
     elif missing == "drop_days":
         rows = ~gaps.any(axis=1) if level is None else ~(gaps.any(axis=1) | np.isnan(level))
     table = table[np.ix_(rows, columns)]
     names, days = names[columns], days[rows]
     remedy = "fill it in, or use missing='drop_assets' or missing='drop_days'"
-    _refuse_gaps(table, names, days, "prices", remedy)
-    if len(table) < 2:
-        raise ValueError(f"one return needs two days of prices, got {len(table)}; add earlier days")
-    _positive(table, names, days, "prices")
-    returns = table[1:] / table[:-1] - 1.0
+    returns = _changes(table, names, days, "prices", remedy)
     answer = returns if not hasattr(prices, "columns") else type(prices)(returns, index=days[1:], columns=names)
     if level is None:
         return answer
-    level = level[rows]
-    _refuse_gaps(
-        level[:, None], np.array(["the index"]), days, "index_prices", remedy.replace("'drop_assets' or missing=", "")
-    )
-    _positive(level[:, None], np.array(["the index"]), days, "index_prices")
-    change = level[1:] / level[:-1] - 1.0
+    remedy = remedy.replace("'drop_assets' or missing=", "")
+    change = _changes(level[rows, None], np.array(["the index"]), days, "index_prices", remedy)[:, 0]
     if hasattr(index_prices, "index") and not hasattr(index_prices, "columns"):
         change = type(index_prices)(change, index=days[1:], name=index_prices.name)
     elif hasattr(index_prices, "columns"):
@@ -135,10 +122,10 @@ def prices_to_returns(prices: Any, index_prices: Any = None, *, missing: str = "
     return answer, change
 
 
-def by_asset(values: Any, names: np.ndarray, argument: str, default: float) -> np.ndarray:
-    """A number for each asset, from a number, a mapping or Series by name (others: the default), or an array."""
+def by_asset(values: Any, names: np.ndarray, argument: str, *, default: float, free: float) -> np.ndarray:
+    """A number for each asset, from a number, a mapping or Series by name (others: the default), an array, or None."""
     if values is None:
-        return np.full(names.size, default)
+        return np.full(names.size, free)
     if hasattr(values, "to_dict"):
         values = values.to_dict()
     if isinstance(values, dict):
@@ -150,16 +137,14 @@ def by_asset(values: Any, names: np.ndarray, argument: str, default: float) -> n
     try:
         if np.asarray(values).dtype == bool:
             raise TypeError
-        numbers = _floats(values)
+        given = _floats(values)
     except (TypeError, ValueError, OverflowError):
         raise TypeError(f"{argument} must be a number, or a number for each asset, got {values!r}") from None
-    if numbers.ndim and numbers.shape != names.shape:
-        raise ValueError(
-            f"{argument} must be one number or one for each of the {names.size} assets, got {numbers.size}"
-        )
-    if np.isnan(numbers).any():
+    if given.ndim and given.shape != names.shape:
+        raise ValueError(f"{argument} must be one number or one for each of the {names.size} assets, got {given.size}")
+    if np.isnan(given).any():
         raise ValueError(f"{argument} must not hold NaN; leave an asset out of the mapping for the default {default:g}")
-    return np.broadcast_to(numbers, names.shape).copy()
+    return np.broadcast_to(given, names.shape).copy()
 
 
 def labels_of(groups: Any, names: np.ndarray) -> np.ndarray | None:
@@ -169,8 +154,7 @@ def labels_of(groups: Any, names: np.ndarray) -> np.ndarray | None:
     if hasattr(groups, "to_dict") and hasattr(groups, "index"):
         groups = groups.to_dict()
     if isinstance(groups, dict):
-        lost = [name for name in names.tolist() if name not in groups]
-        if lost:
+        if lost := [name for name in names.tolist() if name not in groups]:
             raise ValueError(
                 f"groups must name a group for every asset, got none for {some(lost)}; add them, or drop these assets"
             )
@@ -202,14 +186,8 @@ def _read_table(X: Any, argument: str) -> tuple[np.ndarray, np.ndarray, Any]:
         return table, np.arange(table.shape[1]), np.arange(len(table))
     names = np.empty(table.shape[1], dtype=object)
     names[:] = X.columns.tolist()
-    if not X.columns.is_unique:
-        raise ValueError(
-            f"{argument} must have one column an asset, {X.columns[X.columns.duplicated()][0]!r} comes twice"
-        )
-    if not X.index.is_unique:
-        raise ValueError(
-            f"{argument} must have one row a day, {told_day(X.index[X.index.duplicated()][0])} comes twice"
-        )
+    _refuse_twice(X.columns, f"{argument} must have one column an asset", repr)
+    _refuse_twice(X.index, f"{argument} must have one row a day", told_day)
     return table, names, X.index
 
 
@@ -220,15 +198,9 @@ def _read_series(y: Any, days: Any, n_days: int, argument: str, table: str) -> n
             raise ValueError(f"{argument} must be one series, got a table of {len(y.columns)} columns; pick one")
         y = y.iloc[:, 0]
     if hasattr(y, "index") and hasattr(days, "get_indexer"):
-        if not y.index.is_unique:
-            raise ValueError(
-                f"{argument} must have one value a day, {told_day(y.index[y.index.duplicated()][0])} comes twice"
-            )
-        for lost, where, other in (
-            (days.difference(y.index), argument, table),
-            (y.index.difference(days), table, argument),
-        ):
-            if len(lost):
+        _refuse_twice(y.index, f"{argument} must have one value a day", told_day)
+        for mine, others, where, other in ((y.index, days, argument, table), (days, y.index, table, argument)):
+            if len(lost := others.difference(mine)):
                 raise ValueError(
                     f"{argument} and {table} must have the same days: {where} lacks {len(lost)} of the {other}' "
                     f"days, the first is {told_day(lost[0])}; keep the days of both: "
@@ -256,9 +228,13 @@ def _floats(values: Any) -> np.ndarray:
     return array.astype(float)
 
 
+def _refuse_twice(labels: Any, what: str, told: Callable[[Any], str]) -> None:
+    if not labels.is_unique:
+        raise ValueError(f"{what}, {told(labels[labels.duplicated()][0])} comes twice")
+
+
 def _refuse_gaps(table: np.ndarray, names: np.ndarray, days: Any, argument: str, remedy: str) -> None:
-    gaps = np.isnan(table)
-    if gaps.any():
+    if (gaps := np.isnan(table)).any():
         column = int(np.flatnonzero(gaps.any(axis=0))[0])
         first, assets = int(np.flatnonzero(gaps[:, column])[0]), int(gaps.any(axis=0).sum())
         more = f" ({assets - 1} other assets have gaps too)" if assets > 1 else ""
@@ -268,14 +244,16 @@ def _refuse_gaps(table: np.ndarray, names: np.ndarray, days: Any, argument: str,
         )
 
 
-def _positive(table: np.ndarray, names: np.ndarray, days: Any, argument: str) -> None:
-    bad = ~((table > 0) & np.isfinite(table))
-    if bad.any():
-        row, column = np.argwhere(bad)[0]
-        raise ValueError(
-            f"{argument} must be above 0 and finite, got {table[row, column]:g} for {names[column]} on "
-            f"{told_day(days[row])}"
-        )
+def _changes(table: np.ndarray, names: np.ndarray, days: Any, argument: str, remedy: str) -> np.ndarray:
+    """The returns of prices that have no gaps and are positive."""
+    _refuse_gaps(table, names, days, argument, remedy)
+    if len(table) < 2:
+        raise ValueError(f"one return needs two days of prices, got {len(table)}; add earlier days")
+    if (bad := ~((table > 0) & np.isfinite(table))).any():
+        i, j = np.argwhere(bad)[0]
+        found = f"{table[i, j]:g} for {names[j]} on {told_day(days[i])}"
+        raise ValueError(f"{argument} must be above 0 and finite, got {found}")
+    return np.asarray(table[1:] / table[:-1] - 1.0)
 
 
 def told_day(day: Any) -> str:

@@ -212,8 +212,7 @@ class IndexTracker(BaseEstimator):  # type: ignore[misc]
             portfolio = data.returns @ x
         else:
             held = self.feature_names_in_[self.result_.support]
-            lost = [name for name in held if name not in X.columns]
-            if lost:
+            if lost := [name for name in held if name not in X.columns]:
                 raise ValueError(
                     f"X must have the returns of all names that are held, it lacks {', '.join(map(str, lost))}"
                 )
@@ -268,21 +267,14 @@ class IndexTracker(BaseEstimator):  # type: ignore[misc]
         }
         if mandate.labels is not None:
             sectors = np.array(list(dict(self.sector_weights_).values()))
-            facts |= {
-                "sectors used": int((sectors > 0).sum()),
-                "sectors": sectors.size,
-                "largest sector": sectors.max(),
-            }
-        facts |= {
-            "tracking error in sample": self.tracking_error_,
-            "mean active return in sample": float(self._active.mean()) * year,
-        }
+            used = int((sectors > 0).sum())
+            facts |= {"sectors used": used, "sectors": sectors.size, "largest sector": sectors.max()}
+        samples = {"in sample": self._active}
         if X is not None:
-            active = np.asarray(self.active_returns(X, y))
-            facts |= {
-                "tracking error out of sample": self._annual(active),
-                "mean active return out of sample": float(active.mean()) * year,
-            }
+            samples["out of sample"] = np.asarray(self.active_returns(X, y))
+        for sample, active in samples.items():
+            facts[f"tracking error {sample}"] = self._annual(active)
+            facts[f"mean active return {sample}"] = float(active.mean()) * year
         facts |= {"periods per year": year, "largest violation": self.result_.violation}
         return need_pandas().Series(facts, name="portfolio", dtype=object)
 
@@ -297,10 +289,8 @@ class IndexTracker(BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self, "result_")
         data = read_returns(X, self._index(y))
-        if data.names.size != self.n_features_in_:
-            raise ValueError(
-                f"X must be the returns of the fit, with {self.n_features_in_} assets, got {data.names.size}"
-            )
+        if (n := data.names.size) != self.n_features_in_:
+            raise ValueError(f"X must be the returns of the fit, with {self.n_features_in_} assets, got {n}")
         word, delta = self._error()
         if word == "huber" and (self.delta_ is None or delta not in (None, self.delta_)):
             raise ValueError(f"error={self.error!r} was set after the fit; fit again before certify")

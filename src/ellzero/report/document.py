@@ -114,8 +114,7 @@ def _(result: Result, told: Told) -> Page:
     proof = "" if result.certificate is None else result.certificate.words
     page = Page(told.title or "A sparse answer", lead=f"{lead} {proof[:1].upper()}{proof[1:]}." if proof else lead)
     for heading, section in SECTIONS.items():
-        blocks = section(result, told)
-        if blocks:
+        if blocks := section(result, told):
             page.section(heading, *blocks)
     return page
 
@@ -215,17 +214,12 @@ def _rerun(data: Any, seed: Any, command: str) -> list[Html]:
     blocks = [code(command)] if command else []
     blocks.append(facts(values))
     if data is not None:
-        named = data if isinstance(data, Mapping) else {_called(data): data}
+        called = os.fspath(data) if isinstance(data, (str, os.PathLike)) else "data"
+        named = data if isinstance(data, Mapping) else {called: data}
         lines = "\n".join(f"{fingerprint(value)}  {name}" for name, value in named.items())
-        blocks += [
-            paragraph("Fingerprints of the data (SHA-256); `sha256sum` prints the same for a file:"),
-            code(lines),
-        ]
+        told = "Fingerprints of the data (SHA-256); `sha256sum` prints the same for a file:"
+        blocks += [paragraph(told), code(lines)]
     return blocks
-
-
-def _called(data: Any) -> str:
-    return os.fspath(data) if isinstance(data, (str, os.PathLike)) else "data"
 
 
 def fingerprint(data: Any) -> str:
@@ -257,7 +251,5 @@ def fingerprint(data: Any) -> str:
         parts = [to_host(data) if hasattr(data, "shape") else np.asarray(data)]
     for part in parts:
         digest.update(f"{part.dtype.str}{part.shape}".encode())
-        digest.update(
-            np.ascontiguousarray(part).tobytes() if part.dtype != object else "\0".join(map(str, part.ravel())).encode()
-        )
+        digest.update("\0".join(map(str, part.ravel())).encode() if part.dtype == object else part.tobytes())
     return digest.hexdigest()

@@ -116,16 +116,15 @@ def _numbers_of(ax: Axes, drawn: Figure) -> dict[str, Any]:
             continue
         points = np.column_stack([np.asarray(line.get_xdata(orig=False)), np.asarray(line.get_ydata(orig=False))])
         points = points[np.isfinite(points).all(axis=1)].astype(float)
-        series.append(
-            _series(
-                name, line.get_color(), place(points), [(_text(ax.xaxis, x), _text(ax.yaxis, y)) for x, y in points]
-            )
-        )
+        labels = [(_text(ax.xaxis, x), _text(ax.yaxis, y)) for x, y in points]
+        series.append(_series(name, line.get_color(), place(points), labels))
     flat = False
     bar_groups: list[Any] = [c for c in ax.containers if hasattr(c, "orientation") and c]  # error bars have none
     for bars in bar_groups:
         flat = bars.orientation == "horizontal"
-        ends = np.array([_bar_end(bar, flat) for bar in bars.patches])
+        halves = (1.0, 0.5) if flat else (0.5, 1.0)  # the end of a bar, in its middle
+        corners = np.array([[bar.get_x(), bar.get_y()] for bar in bars.patches])
+        ends = corners + np.array([[bar.get_width(), bar.get_height()] for bar in bars.patches]) * halves
         across, along = (ax.yaxis, ax.xaxis) if flat else (ax.xaxis, ax.yaxis)
         labels = [(_tick(across, xy[flat]), _text(along, xy[not flat])) for xy in ends.tolist()]
         series.append(_series(str(bars.get_label()), bars.patches[0].get_facecolor(), place(ends), labels))
@@ -139,12 +138,6 @@ def _series(name: str, color: Any, places: np.ndarray, labels: Sequence[Sequence
 
     points = [[*_round(place), *label] for place, label in zip(places, labels, strict=True)]
     return {"name": name, "color": _THEMED.get(to_hex(color), to_hex(color)), "points": points}
-
-
-def _bar_end(bar: Any, flat: bool) -> tuple[float, float]:
-    if flat:
-        return bar.get_x() + bar.get_width(), bar.get_y() + bar.get_height() / 2
-    return bar.get_x() + bar.get_width() / 2, bar.get_y() + bar.get_height()
 
 
 def _text(axis: Any, value: float) -> str:

@@ -46,12 +46,10 @@ class Page:
     def html(self) -> str:
         """The whole page."""
         ids = [f"{re.sub(r'[^a-z0-9]+', '-', h.lower()).strip('-')}-{i}" for i, (h, _) in enumerate(self._sections)]
-        links = "".join(
-            f'<li><a href="#{i}">{inline(h)}</a></li>' for i, (h, _) in zip(ids, self._sections, strict=True)
-        )
+        parts = [(i, inline(h), b) for i, (h, b) in zip(ids, self._sections, strict=True)]
+        links = "".join(f'<li><a href="#{i}">{h}</a></li>' for i, h, _ in parts)
         body = "".join(
-            f'<section id="{i}" aria-labelledby="h-{i}"><h2 id="h-{i}">{inline(h)}</h2>{b}</section>'
-            for i, (h, b) in zip(ids, self._sections, strict=True)
+            f'<section id="{i}" aria-labelledby="h-{i}"><h2 id="h-{i}">{h}</h2>{b}</section>' for i, h, b in parts
         )
         lead = f'<p class="lead">{inline(self.lead)}</p>' if self.lead else ""
         return (

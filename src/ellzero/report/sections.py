@@ -70,8 +70,7 @@ def answer(result: Result, told: Told) -> list[Html]:
 def selected(result: Result, told: Told) -> list[Html]:
     """The nonzeros, the largest first."""
     x = to_host(result.x)
-    support = np.flatnonzero(x)
-    if not support.size:
+    if not (support := np.flatnonzero(x)).size:
         return [paragraph("Nothing: the best vector found is zero.")]
     order = support[np.argsort(-np.abs(x[support]), kind="stable")]
     proved = set() if result.certificate is None else set(to_host(result.certificate.proved_in).tolist())
@@ -126,10 +125,8 @@ def tracking(result: Result | None, told: Told) -> list[Html]:
     if display is None:
         return []
     shaded = " Shaded: days that the fit did not see." if display.test_from is not None else ""
-    growth, difference = (
-        f"{text}{shaded}"
-        for text in ("Growth of 1 in the index and in the portfolio.", "The portfolio's growth minus the index's.")
-    )
+    growth = f"Growth of 1 in the index and in the portfolio.{shaded}"
+    difference = f"The portfolio's growth minus the index's.{shaded}"
     return [
         picture(display.plot, 3.4, growth, "portfolio and index over time"),
         picture(display.plot, 2.2, difference, "difference to the index over time", legend=False, of="difference"),
@@ -138,14 +135,13 @@ def tracking(result: Result | None, told: Told) -> list[Html]:
 
 def convergence(result: Result, told: Told) -> list[Html]:
     """The objective after every iteration, and what the run cost."""
-    cost = facts(
-        {
-            "gradients of single terms": result.n_gradients,
-            "function values": result.n_values,
-            "hard thresholdings": result.n_thresholds,
-            "largest 1/step": f"{result.largest_L:.4g}",
-        }
-    )
+    spent = {
+        "gradients of single terms": result.n_gradients,
+        "function values": result.n_values,
+        "hard thresholdings": result.n_thresholds,
+        "largest 1/step": f"{result.largest_L:.4g}",
+    }
+    cost = facts(spent)
     if not np.isfinite(result.history.fun).any():
         return [paragraph("The objective was not monitored on the way."), cost]
     text = "The objective after every iteration; the dot is the answer, after refits and exchanges at the end."

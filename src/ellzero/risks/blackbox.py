@@ -231,8 +231,7 @@ class Session(base.Session):
         for attempt in range(retries + 1):
             for task, outcome in sorted(self._run(tasks), key=lambda pair: pair[0].number):
                 outcomes[task.number - first] = outcome
-            failed = [t for t in tasks if not math.isfinite(outcomes[t.number - first].value)]
-            if not failed:
+            if not (failed := [t for t in tasks if not math.isfinite(outcomes[t.number - first].value)]):
                 return outcomes
             broken = [t for t in failed if outcomes[t.number - first].kind != "killed"]
             if policy == "raise" and broken:
@@ -261,8 +260,7 @@ class Session(base.Session):
         """Every task's outcome: from the journal where it was asked before, otherwise by calling f."""
         outcomes, todo = [], []
         for task in tasks:
-            known = self._known(task)
-            if known is None:
+            if (known := self._known(task)) is None:
                 todo.append(task)
             else:
                 outcomes.append((task, known))
@@ -330,17 +328,12 @@ class Session(base.Session):
         return worst if math.isfinite(worst) else math.nan
 
     def _note(self, task: Task, outcome: Outcome, action: str) -> None:
-        self.failures.append(
-            Failure(task.number, task.attempt, outcome.kind, outcome.message, action, self.counts.iteration)
-        )
+        told = outcome.kind, outcome.message, action, self.counts.iteration
+        self.failures.append(Failure(task.number, task.attempt, *told))
 
     def _give_up(self, outcome: Outcome, task: Task) -> None:
-        raise self.risk.failure(
-            f"evaluation {task.number} (iteration {self.counts.iteration}) failed {task.attempt + 1} times: "
-            f"{outcome.message or outcome.kind}. "
-            + (
-                "To go on after failures use on_failure='retry', 'drop' or 'penalise'"
-                if self.risk.on_failure == "raise"
-                else "The value at the current point cannot be done without; raise max_retries if f is unreliable"
-            )
-        ) from outcome.error
+        remedy = "The value at the current point cannot be done without; raise max_retries if f is unreliable"
+        if self.risk.on_failure == "raise":
+            remedy = "To go on after failures use on_failure='retry', 'drop' or 'penalise'"
+        what = f"evaluation {task.number} (iteration {self.counts.iteration}) failed {task.attempt + 1} times"
+        raise self.risk.failure(f"{what}: {outcome.message or outcome.kind}. {remedy}") from outcome.error

@@ -69,8 +69,7 @@ class Counts:
 
     def base_value(self, point: Point) -> float:
         """R at a point, on the method's account: a value that the monitor has asked for changes accounts."""
-        price = self.price(point)
-        if price:
+        if price := self.price(point):
             self.book("n_values", price)
             before, point._value = point._value, None
             try:

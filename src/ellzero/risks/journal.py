@@ -38,9 +38,7 @@ class Journal:
         Is told of an error of the disk, which ends no run.
     """
 
-    def __init__(
-        self, path: Path | None, earlier: Path | None, first: int, complain: Callable[[OSError], None]
-    ) -> None:
+    def __init__(self, path: Path | None, earlier: Path | None, first: int, complain: Callable[[OSError], Any]) -> None:
         self.asked: dict[tuple[int, int, str], deque[Outcome]] = {}
         self.n_unused = self.n_unused_of_end = 0
         self.complain = complain
@@ -79,8 +77,7 @@ class Journal:
 
     def lookup(self, task: Task) -> Outcome | None:
         """What came of a query in an earlier sitting; each time it was asked is told once."""
-        outcomes = self.asked.get(_key(task)) if self.n_unused else None
-        if not outcomes:
+        if not (outcomes := self.asked.get(_key(task)) if self.n_unused else None):
             return None
         self.n_unused -= 1
         return outcomes.popleft()

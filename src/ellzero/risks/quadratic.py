@@ -15,6 +15,7 @@ from .base import Constant, Point, Risk, changed, own_names
 from .curvature import MatrixCurvature
 from .spectrum import LARGEST_GRAM
 
+_LARGEST_CHOLESKY = 10_000
 #: what follows from Q and b
 _FACTS = {
     "curvature", "hessian_bound", "squares", "quadratic_form", "smoothness", "strong_convexity", "lower_bound",
@@ -157,13 +158,9 @@ class Quadratic(Risk):
 
     def restrict(self, support: Any) -> Self:
         index = check_indices(support, self.n_features, "support")
-        return changed(
-            self, design=self.design.columns(index).rows(index), b=take(self.b, index), n_features=index.size
-        )
+        block = self.design.columns(index).rows(index)
+        return changed(self, design=block, b=take(self.b, index), n_features=index.size)
 
     @property
     def zero(self) -> Array:
         return self.design.zeros(self.n_features)
-
-
-_LARGEST_CHOLESKY = 10_000

@@ -21,6 +21,9 @@ from ._range import narrowed
 from .base import ConstraintSet, EmptySlice
 from .rows import RowSet
 
+_Mask = np.ndarray | None  # which coordinates are to be kept
+_Alone = tuple[ConstraintSet, np.ndarray]  # a set that computes its own maxima, with its coordinates
+
 
 @dataclass
 class Block:
@@ -33,9 +36,8 @@ class Block:
     needs_entry: np.ndarray  # for each group
 
     def __getitem__(self, rows: Any) -> Block:
-        return Block(
-            self.family, self.index[rows], self.real[rows], [p[rows] for p in self.parameters], self.needs_entry[rows]
-        )
+        parameters = [p[rows] for p in self.parameters]
+        return Block(self.family, self.index[rows], self.real[rows], parameters, self.needs_entry[rows])
 
     def columns(self, chosen: np.ndarray) -> Block:
         """The chosen columns of every row, in that order."""
@@ -57,7 +59,7 @@ class Candidates:
     count: np.ndarray = field(init=False)
 
     @classmethod
-    def best(cls, block: Block, z: np.ndarray, kept: np.ndarray | None, mu: float, cap: int, k: int) -> Candidates:
+    def best(cls, block: Block, z: np.ndarray, kept: _Mask, mu: float, cap: int, k: int) -> Candidates:
         """About `cap` entries of the largest score from every group, those to be kept before all others."""
         values = z[block.index]
         score = np.where(block.real, block.family._score_rows(values, mu, *block.parameters), -np.inf)
@@ -83,9 +85,8 @@ class Candidates:
         return cls(block, values, np.where(optional, increments, -np.inf), required, complete)
 
     def __getitem__(self, rows: np.ndarray) -> Candidates:
-        return Candidates(
-            self.block[rows], self.z[rows], self.increments[rows], self.required[rows], self.complete[rows]
-        )
+        parts: Any = (self.block, self.z, self.increments, self.required, self.complete)
+        return Candidates(*(part[rows] for part in parts))
 
     def members(self, mu: float) -> tuple[np.ndarray, np.ndarray]:
         """Coordinates that entered and their values, given how many of each group do."""
@@ -96,12 +97,7 @@ class Candidates:
 
 
 def allocate(
-    blocks: Sequence[Block],
-    others: Sequence[tuple[ConstraintSet, np.ndarray]],
-    z: np.ndarray,
-    mu: float,
-    k: int,
-    kept: np.ndarray | None,
+    blocks: Sequence[Block], others: Sequence[_Alone], z: np.ndarray, mu: float, k: int, kept: _Mask
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """Coordinates and values of the best member; `others` are sets with their coordinates that compute their own
     maxima, and None is the answer if one of these does not know them.
@@ -125,9 +121,7 @@ def allocate(
     return np.concatenate([index for index, _ in parts]), np.concatenate([w for _, w in parts])
 
 
-def _concave_allocation(
-    blocks: Sequence[Block], z: np.ndarray, k: int, mu: float, kept: np.ndarray | None
-) -> list[Candidates]:
+def _concave_allocation(blocks: Sequence[Block], z: np.ndarray, k: int, mu: float, kept: _Mask) -> list[Candidates]:
     """Few entries of each group are looked at first: if the last of them does not enter, none after it does.
 
     Groups whose candidates all enter are looked at again, with as many as there may be.
@@ -138,8 +132,7 @@ def _concave_allocation(
     share(found, k)
     final = []
     for block, candidates in zip(blocks, found, strict=True):
-        short = ~candidates.complete & (candidates.count == candidates.z.shape[1])
-        if short.any():
+        if (short := ~candidates.complete & (candidates.count == candidates.z.shape[1])).any():
             final += [candidates[~short], Candidates.best(block[short], z, kept, mu, k, k)]
         else:
             final.append(candidates)
@@ -179,9 +172,7 @@ def _merged(candidates: Sequence[Candidates], k: int) -> np.ndarray:
     return value
 
 
-def _table(
-    s: ConstraintSet, z: np.ndarray, k: int, mu: float, kept: np.ndarray | None
-) -> tuple[np.ndarray, list[Any]] | None:
+def _table(s: ConstraintSet, z: np.ndarray, k: int, mu: float, kept: _Mask) -> tuple[np.ndarray, list[Any]] | None:
     """v(0), v(1), ... by the set itself, -inf where it has no such member, and the members that attain them."""
     keep = np.flatnonzero(kept) if kept is not None else np.empty(0, dtype=np.intp)
     values, members = np.full(min(k, z.size) + 1, -np.inf), [np.full(z.size, np.inf)] * (min(k, z.size) + 1)

@@ -15,6 +15,7 @@ from .base import ConstraintSet, EmptySlice
 from .polyhedron import Polyhedron
 
 _LARGEST = 100  # coordinates; the quadratic programmes are dense
+_Ellipsoid = tuple[np.ndarray, float]  # c and the radius
 
 
 def project_exactly(sets: Sequence[ConstraintSet], v: np.ndarray, index: np.ndarray) -> np.ndarray | None:
@@ -25,8 +26,7 @@ def project_exactly(sets: Sequence[ConstraintSet], v: np.ndarray, index: np.ndar
     size = float(np.abs(v).max(initial=0.0))
     if not 0 < v.size <= _LARGEST or not (size == 0 or 1e-100 < size < 1e100):
         return None
-    parts = _parts(sets, index)
-    if parts is None:
+    if (parts := _parts(sets, index)) is None:
         return None
     shape, round_one = parts
     rows, limits = _rows(shape, v)
@@ -38,8 +38,7 @@ def project_exactly(sets: Sequence[ConstraintSet], v: np.ndarray, index: np.ndar
     def nearest(weight: np.ndarray | float) -> np.ndarray | None:
         return minimise_over_polytope(np.diag(1.0 + weight * np.ones(v.size)), v, rows, limits)
 
-    w = nearest(0.0)
-    if w is None:
+    if (w := nearest(0.0)) is None:
         if not shape.has_member_on(np.arange(v.size)):
             raise EmptySlice
         return None
@@ -55,9 +54,7 @@ def project_exactly(sets: Sequence[ConstraintSet], v: np.ndarray, index: np.ndar
     return np.where(tiny, 0.0, w)
 
 
-def _parts(
-    sets: Sequence[ConstraintSet], index: np.ndarray
-) -> tuple[Polyhedron, tuple[np.ndarray, float] | None] | None:
+def _parts(sets: Sequence[ConstraintSet], index: np.ndarray) -> tuple[Polyhedron, _Ellipsoid | None] | None:
     """Bounds and caps for these coordinates, and the ellipsoid as (c, radius), if there is one."""
     shapes, round_ones = [Polyhedron.box(-math.inf, math.inf, index.size)], []
     for s in sets:
@@ -99,8 +96,7 @@ def _inside(w: np.ndarray, at: Callable[[float], np.ndarray | None], c: np.ndarr
         middle = 0.5 * (low + high)
         if best is None or norm(c * best) > radius or not low < middle < high:
             break
-        there = at(middle)
-        if there is None:
+        if (there := at(middle)) is None:
             return None
         low, high, best = (middle, high, best) if norm(c * there) > radius else (low, middle, there)
         if norm(c * best) >= radius * (1 - 1e-15):

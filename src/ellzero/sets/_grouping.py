@@ -20,17 +20,15 @@ def assign_sets(sets: Any, members: Mapping[Any, np.ndarray]) -> list[Constraint
         sets = dict.fromkeys(members, sets)
     elif not isinstance(sets, Mapping):
         raise TypeError(f"sets must be a constraint set or a mapping from group to constraint set, got {sets!r}")
-    unknown = [name for name in sets if name not in members]
-    if unknown:
+    if unknown := [name for name in sets if name not in members]:
         raise ValueError(f"sets names the group {unknown[0]!r}, which groups does not have: {_some(members)}")
     for name, s in sets.items():
         if not isinstance(s, ConstraintSet):
             raise TypeError(f"the set of group {name!r} must be a constraint set, got {s!r}")
-        if s.n_features is not None and s.n_features != members[name].size:
-            raise ValueError(
-                f"group {name!r} has {members[name].size} coordinates, but its set {s!r} has {s.n_features}"
-            )
-        s.require_features(members[name].size)
+        size = members[name].size
+        if s.n_features not in (None, size):
+            raise ValueError(f"group {name!r} has {size} coordinates, but its set {s!r} has {s.n_features}")
+        s.require_features(size)
     return [sets.get(name) for name in members]
 
 
@@ -71,18 +69,12 @@ class Padded:
     """
 
     def __init__(
-        self,
-        family: Family,
-        shape: tuple[int, int],
-        where: np.ndarray,
-        row: np.ndarray,
-        column: np.ndarray,
-        index: np.ndarray,
-        group: np.ndarray,
+        self, family: Family, where: np.ndarray, row: np.ndarray, col: np.ndarray, index: np.ndarray, group: np.ndarray
     ) -> None:
-        self.family, self.shape, self.where, self.row, self.column = family, shape, where, row, column
+        self.family, self.where, self.row, self.column = family, where, row, col
+        self.shape = shape = int(row[-1]) + 1, int(col.max()) + 1  # rows are filled one after the other
         self.index, self.real = np.zeros(shape, dtype=np.intp), np.zeros(shape, dtype=bool)
-        self.index[row, column], self.real[row, column] = index[where], True
+        self.index[row, col], self.real[row, col] = index[where], True
         self.owner = np.zeros(shape[0], dtype=np.intp)
         self.owner[row] = group[where]
         self.parameters = [
@@ -124,8 +116,7 @@ def in_blocks(families: list[Family], group: np.ndarray, index: np.ndarray) -> I
             rows = scale == size
             inside = rows[row]
             new_row = (np.cumsum(rows) - 1)[row[inside]]
-            shape = (int(rows.sum()), int(count[rows].max()))
-            yield Padded(family, shape, where[inside], new_row, column[inside], index, group)
+            yield Padded(family, where[inside], new_row, column[inside], index, group)
 
 
 def project_blocks(blocks: list[Padded], values: np.ndarray) -> np.ndarray:

@@ -209,12 +209,9 @@ def minimise_on_polyhedron(G: np.ndarray, b: np.ndarray, shape: Polyhedron, star
     size = np.sqrt(np.maximum(np.diagonal(G), 0.0))
     units = 1 / np.where(size > 0, size, 1.0)  # in these the diagonal of G is 1, and slopes compare
     rows = shape.A * units
-    heights = rows.max(axis=1, initial=1e-300)
-    scaled = Polyhedron(
-        shape.lower / units, shape.upper / units, rows / heights[:, None], shape.h / heights, shape.equal
-    )
-    search = _Faces(units[:, None] * G * units, units * b, scaled, start / units)
-    found = search.run()
+    size = rows.max(axis=1, initial=1e-300)
+    scaled = Polyhedron(shape.lower / units, shape.upper / units, rows / size[:, None], shape.h / size, shape.equal)
+    found = _Faces(units[:, None] * G * units, units * b, scaled, start / units).run()
     return None if found is None else np.clip(units * found, shape.lower, shape.upper)
 
 
@@ -246,8 +243,10 @@ class _Faces:
             if not math.isfinite(length):
                 return None  # without a minimum
             self.u = self.u + length * step
-            if blocked is not None:
-                self._stop_at(blocked)
+            if blocked is not None and blocked[0] == "cap":
+                self.tight[blocked[1]] = True
+            elif blocked is not None:
+                self.free[blocked[1]], self.u[blocked[1]] = False, self._edge
             elif not self._let_go(multiplier, any_one=count > limit // 2):
                 return self.u if np.isfinite(self.u).all() else None
         return None
@@ -300,13 +299,6 @@ class _Faces:
             self._edge = float((high if step[blocked[1]] > 0 else low)[blocked[1]])
         return most, blocked
 
-    def _stop_at(self, blocked: tuple[str, int]) -> None:
-        kind, place = blocked
-        if kind == "cap":
-            self.tight[place] = True
-        else:
-            self.free[place], self.u[place] = False, self._edge
-
     def _let_go(self, multiplier: np.ndarray, any_one: bool) -> bool:
         """Free the entry, or loosen the cap, that has the most to gain; whether there was one."""
         image = self.G @ self.u
@@ -321,8 +313,7 @@ class _Faces:
         down = np.where(fixed & (self.u > self.lower), down, 0.0)
         loosen = np.where(self.tight & ~self.shape.equal, -multiplier * self.shape.A.max(axis=1, initial=0.0), 0.0)
         gain = np.concatenate([np.maximum(up, down), loosen])
-        worth = np.flatnonzero(gain > doubt)
-        if not worth.size:
+        if not (worth := np.flatnonzero(gain > doubt)).size:
             return False
         best = int(worth[0] if any_one else gain.argmax())  # the first one, against going in circles
         if best >= fixed.size:

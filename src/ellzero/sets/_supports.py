@@ -62,8 +62,7 @@ class _Programme:
     def solve(self) -> np.ndarray | None:
         """Supports in the order of their scores, until Γ has a member on one."""
         for _ in range(_ROUNDS):
-            found = self._next()
-            if found is None:
+            if (found := self._next()) is None:
                 return None
             w, support = found
             if has_member(self.gamma, support, self.d):
@@ -81,8 +80,7 @@ class _Programme:
 
     def _filled(self, support: np.ndarray) -> np.ndarray:
         """With the best of the other coordinates, as many as k leaves room for: a larger slice has the member too."""
-        chosen: np.ndarray = best_entries(-self.cost[2 * self.d :], self.k, support)
-        return chosen
+        return np.asarray(best_entries(-self.cost[2 * self.d :], self.k, support))
 
     def _next(self) -> tuple[np.ndarray, np.ndarray] | None:
         from scipy.optimize import Bounds, LinearConstraint, milp

@@ -26,8 +26,7 @@ def budget_increments(
     if mu == 0:
         best = np.maximum.accumulate(a, axis=-1)
         return _differences(total * (best if exact else np.maximum(best, 0)))
-    unsorted = (np.diff(a, axis=-1) > 0).any(axis=-1)
-    if unsorted.any():
+    if (unsorted := (np.diff(a, axis=-1) > 0).any(axis=-1)).any():
         out = np.empty_like(a)
         out[unsorted] = increments_by_projection(owner, z[unsorted], mu, total[unsorted])
         rest = ~unsorted

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterable
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -184,8 +184,7 @@ class Intersection(ConstraintSet):
         found: tuple[np.ndarray, float, _Steps | None] = self._dykstra(v, index, min(_AT_FIRST, self.max_iter))
         if found[1] <= self.tol or self.max_iter <= _AT_FIRST:
             return found
-        w = self._exactly(v, index)
-        if w is not None:
+        if (w := self._exactly(v, index)) is not None:
             return w, 0.0, None
         if not self.closed_under_zeroing:
             self._alternate(np.zeros(index.size), index)  # without one the corrections would grow for ever
@@ -197,7 +196,7 @@ class Intersection(ConstraintSet):
         if not 0 < v.size <= _LARGEST:
             return None
         size = norm(v)
-        projections = [partial(_scaled_projection, s, index, size) for s in self.sets]
+        projections = [lambda u, s=s: np.asarray(s.project(size * u, index)) / size for s in self.sets]
         p, normals, owner = minimise_by_cuts(np.eye(v.size), v / size, projections)
         if p is None:
             return None
@@ -281,7 +280,3 @@ class Intersection(ConstraintSet):
 def _is_inside(s: ConstraintSet, w: np.ndarray, index: np.ndarray, tol: float = 4.5e-16) -> bool:
     """Whether the projection onto the slice leaves w where it is, up to rounding."""
     return norm(w - s.project(w, index)) <= tol * norm(w)
-
-
-def _scaled_projection(s: ConstraintSet, index: np.ndarray, size: float, u: np.ndarray) -> np.ndarray:
-    return np.asarray(s.project(size * u, index)) / size

@@ -50,8 +50,7 @@ class _Elementwise(RowSet):
         return xp.max(xp.maximum(excess, 0.0 * xp.abs(v)), axis=-1, keepdims=True)
 
     def _increments(self, z: np.ndarray, mu: float, *parameters: Any) -> np.ndarray:
-        gain: np.ndarray = self._gain(z, mu, *parameters)
-        return gain
+        return np.asarray(self._gain(z, mu, *parameters))
 
     def quadratic_minimum(self, G: np.ndarray, b: np.ndarray, support: np.ndarray) -> np.ndarray | None:
         """argmin uᵀGu - 2bᵀu between the bounds; None where that cannot be done accurately."""
@@ -157,8 +156,7 @@ class Box(_Elementwise):
         if len(sizes) > 1:
             raise ValueError(f"lower and upper must have the same length, got {self.lower.size} and {self.upper.size}")
         self.n_features = sizes.pop() if sizes else None
-        crossed = np.flatnonzero(np.atleast_1d(self.lower > self.upper))
-        if crossed.size:
+        if (crossed := np.flatnonzero(np.atleast_1d(self.lower > self.upper))).size:
             where = f" at coordinate {crossed[0]}" if self.n_features else ""
             raise ValueError(f"lower <= upper must hold, got {self._pair(crossed[0])}{where}")
         if np.any(np.asarray(self.lower) == np.inf) or np.any(np.asarray(self.upper) == -np.inf):

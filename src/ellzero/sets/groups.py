@@ -244,8 +244,7 @@ class GroupWise(ConstraintSet):
         shape, curved = Polyhedron.box(-math.inf, math.inf, d), np.zeros(d, dtype=bool)
         rows = [shape]
         for _, s, index in self._inner:
-            part = s.polyhedron(index.size)
-            if part is None:
+            if (part := s.polyhedron(index.size)) is None:
                 curved[index] = True
                 continue
             shape.lower[index], shape.upper[index] = part.lower, part.upper
@@ -328,8 +327,7 @@ class GroupWise(ConstraintSet):
                     needs_entry = np.isin(block.owner, self._must_enter)
                     blocks.append(Block(example, block.index, block.real, block.parameters, needs_entry))
             constrained = np.array([s is not None for s in self.sets] + [False])
-            free = np.flatnonzero(~constrained[group])[None, :]
-            if free.size:
+            if (free := np.flatnonzero(~constrained[group])[None, :]).size:
                 blocks.append(Block(Everywhere(), free, np.ones_like(free, dtype=bool), [], np.zeros(1, dtype=bool)))
             others = []
             if unranked := {id(s) for s, _ in self._alike if not is_ranked(s)}:
@@ -338,20 +336,17 @@ class GroupWise(ConstraintSet):
         return self._layouts[d]
 
     def _require_entries(self, group: np.ndarray) -> None:
-        if self._must_enter.size:
-            absent = self._must_enter[~np.isin(self._must_enter, group)]
-            if absent.size:
-                g = absent[0]
-                raise EmptySlice(
-                    f"group {self.names[g]!r} carries {self.sets[g]!r}, which does not contain zero, but no "
-                    f"coordinate of the group is in the support; use keep= or a larger k ({self._must_enter.size} such "
-                    "groups, each needs one entry at least)"
-                )
+        if self._must_enter.size and (absent := self._must_enter[~np.isin(self._must_enter, group)]).size:
+            g = absent[0]
+            raise EmptySlice(
+                f"group {self.names[g]!r} carries {self.sets[g]!r}, which does not contain zero, but no "
+                f"coordinate of the group is in the support; use keep= or a larger k ({self._must_enter.size} such "
+                "groups, each needs one entry at least)"
+            )
 
     def _one_by_one(self, group: np.ndarray) -> Iterator[tuple[ConstraintSet, np.ndarray]]:
         for g, s in self._alone.items():
-            where = np.flatnonzero(group == g)
-            if where.size:
+            if (where := np.flatnonzero(group == g)).size:
                 yield s, where
 
     def __repr__(self) -> str:

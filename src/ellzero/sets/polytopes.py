@@ -12,19 +12,42 @@ from .._core.validation import as_numbers, check_nonnegative, check_vector
 from ._range import in_range, narrowed, project_in_range
 from ._tables import at_largest, budget_increments, simplex_threshold, to_sub_simplex
 from .base import ConstraintSet, on_host
-from .elementwise import Box, NonNegative, relative, relative_excess
+from .elementwise import Box, relative, relative_excess
 from .polyhedron import Polyhedron, of_ball
-from .rows import RadiusSet, RowSet
+from .rows import RowSet
 
 
-class SubSimplex(RadiusSet):
-    """argmin ||w - v|| over w >= 0, Σ_i w_i <= total: a budget that need not be spent."""
+class _Budget(RowSet):
+    """What non-negative vectors with a given total share, be it their sum or a bound of it."""
 
     _parameter_padding: ClassVar[dict[str, float | None]] = {"total": None}
+    _exact: ClassVar[bool] = False  # whether all of it is spent
+
+    def __init__(self, total: float = 1.0) -> None:
+        self.total = check_nonnegative(total, "total")
+
+    def _score_rows(self, z: Array, mu: float, *parameters: Any) -> Array:
+        return z
+
+    def _increments(self, z: np.ndarray, mu: float, *parameters: Any) -> np.ndarray:
+        return budget_increments(self, z, z, mu, *parameters, exact=self._exact)
+
+    def polyhedron(self, n_features: int) -> Polyhedron:
+        return Polyhedron.box(0.0, math.inf, n_features).with_row(1.0, self.total, equal=self._exact)
+
+    def norm_squares(self, n_features: int, k: int) -> np.ndarray:
+        return of_ball(self.total, k)
+
+
+class SubSimplex(_Budget):
+    """argmin ||w - v|| over w >= 0, Σ_i w_i <= total: a budget that need not be spent."""
+
+    closed_under_zeroing = True
     why = "zeroing non-negative entries never increases their sum"
 
     def __init__(self, total: float = 1.0) -> None:
-        self.total = self.radius = check_nonnegative(total, "total")
+        super().__init__(total)
+        self.radius = self.total  # as balls call it
 
     def _project_rows(self, v: Array, *parameters: Any) -> Array:
         return to_sub_simplex(v, *parameters)
@@ -34,24 +57,12 @@ class SubSimplex(RadiusSet):
         negative = xp.max(xp.maximum(-v, 0.0 * v), axis=-1, keepdims=True)
         return xp.maximum(negative, relative_excess(xp.sum(v, axis=-1, keepdims=True), *parameters))
 
-    def _score_rows(self, z: Array, mu: float, *parameters: Any) -> Array:
-        return z
-
     def _linear_rows(self, z: Array, *parameters: Any) -> Array:
         xp = namespace(z)
         return xp.where(z > 0, at_largest(z, *parameters), xp.zeros_like(z))
 
-    def _increments(self, z: np.ndarray, mu: float, *parameters: Any) -> np.ndarray:
-        return budget_increments(self, z, z, mu, *parameters, exact=False)
-
     def _price_rows(self, w: np.ndarray, c: np.ndarray) -> tuple[Any, Any]:
         return 0.0, np.abs(c).max(axis=-1, keepdims=True, initial=0.0)
-
-    def signs(self, n_features: int) -> tuple[np.ndarray, np.ndarray]:
-        return NonNegative().signs(n_features)
-
-    def polyhedron(self, n_features: int) -> Polyhedron:
-        return Polyhedron.box(0.0, math.inf, n_features).with_row(1.0, self.total)
 
     def rescaled(self, scales: Any) -> ConstraintSet:
         """A budget again, or a weighted one where the units differ."""
@@ -59,7 +70,7 @@ class SubSimplex(RadiusSet):
         return SubSimplex(self.total / c) if c else PackingPolytope(scales[None, :], [self.total])
 
 
-class Simplex(RowSet):
+class Simplex(_Budget):
     """argmin ||w - v|| over w >= 0, Σ_i w_i = total: a budget that must be spent exactly.
 
     Not support-preserving: the projection of a sparse vector may need entries outside its support. It is still
@@ -67,10 +78,7 @@ class Simplex(RowSet):
     """
 
     _padding = -np.inf
-    _parameter_padding: ClassVar[dict[str, float | None]] = {"total": None}
-
-    def __init__(self, total: float = 1.0) -> None:
-        self.total = check_nonnegative(total, "total")
+    _exact = True
 
     @cached_property
     def closed_under_zeroing(self) -> bool:  # type: ignore[override]
@@ -101,29 +109,17 @@ class Simplex(RowSet):
         spent = xp.sum(v, axis=-1, keepdims=True)
         return xp.maximum(negative, relative_excess(xp.abs(spent - total) + total, total))
 
-    def _score_rows(self, z: Array, mu: float, *parameters: Any) -> Array:
-        return z
-
     def _linear_rows(self, z: Array, *parameters: Any) -> Array:
         return at_largest(z, *parameters)
-
-    def _increments(self, z: np.ndarray, mu: float, *parameters: Any) -> np.ndarray:
-        return budget_increments(self, z, z, mu, *parameters, exact=True)
 
     def _price_rows(self, w: np.ndarray, c: np.ndarray) -> tuple[Any, Any]:
         # an exact budget has a multiplier of either sign, a cap a positive one
         held = w != 0
         return np.where(held, c, 0.0).sum(axis=-1, keepdims=True) / np.maximum(held.sum(axis=-1, keepdims=True), 1), 0.0
 
-    def polyhedron(self, n_features: int) -> Polyhedron:
-        return Polyhedron.box(0.0, math.inf, n_features).with_row(1.0, self.total, equal=True)
-
     def rescaled(self, scales: Any) -> ConstraintSet | None:
         c = self._units(scales)[1]
         return Simplex(self.total / c) if c else None
-
-    def norm_squares(self, n_features: int, k: int) -> np.ndarray:
-        return of_ball(self.total, k)
 
 
 class PackingPolytope(ConstraintSet):
@@ -185,9 +181,6 @@ class PackingPolytope(ConstraintSet):
     def _excess(self, w: np.ndarray, b: np.ndarray) -> Any:
         A = self.A if w.dtype == np.float64 else self._columns(np.arange(w.size)).astype(w.dtype)
         return relative(np, A @ w - b, b).max(initial=0.0)
-
-    def signs(self, n_features: int) -> tuple[np.ndarray, np.ndarray]:
-        return NonNegative().signs(n_features)
 
     def slice_on(self, support: np.ndarray) -> ConstraintSet:
         return PackingPolytope(self.A[:, support], self.b)

@@ -86,9 +86,8 @@ class Portfolio(ConstraintSet):
         return "zeroing positions changes their sum, and breaks the budget"
 
     def _positions(self, index: np.ndarray) -> Positions:
-        lower, upper = (
-            b[index] if isinstance(b, np.ndarray) else np.full(index.size, b) for b in self.box._parameters()
-        )
+        bounds = self.box._parameters()
+        lower, upper = (b[index] if isinstance(b, np.ndarray) else np.full(index.size, b) for b in bounds)
         group = np.full(index.size, -1) if self.groups is None else self.groups.group_of(index)
         return Positions(lower, upper, group, self.caps, self.least, self.most)
 
@@ -141,8 +140,7 @@ class Portfolio(ConstraintSet):
             return part.lower.copy()
         A, h = part.rows()
         for _ in range(30):
-            u = minimise_over_polytope(G, b, A, h)
-            if u is None:
+            if (u := minimise_over_polytope(G, b, A, h)) is None:
                 return None
             # a cap on Σ|u_i| is one on every Σ±u_i: the rows that are broken are added
             broken = np.flatnonzero(part.by_group(np.abs(u)) > self.caps * (1 + 1e-9) + 1e-300)
@@ -221,11 +219,9 @@ class Portfolio(ConstraintSet):
             return None
         part = self._positions(support)
         capped = np.flatnonzero(np.isfinite(self.caps[:-1]))
-        A = (part.group == capped[:, None]).astype(float)
+        A, equal = (part.group == capped[:, None]).astype(float), np.zeros(capped.size, dtype=bool)
         exact = self.least in (self.most, -math.inf)
-        shape = Polyhedron(
-            part.lower, part.upper, A, self.caps[capped], np.zeros(capped.size, dtype=bool), exact
-        ).used()
+        shape = Polyhedron(part.lower, part.upper, A, self.caps[capped], equal, exact).used()
         return shape.with_row(1.0, self.most, self.least == self.most) if math.isfinite(self.most) else shape
 
     def enclosing(self, n_features: int) -> list[ConstraintSet]:
@@ -234,10 +230,8 @@ class Portfolio(ConstraintSet):
         larger: list[ConstraintSet] = [Box(shape.lower, shape.upper)]
         if self.groups is not None:
             ball = SubSimplex if self.long_only else L1Ball
-            finite = {g: float(cap) for g, cap in enumerate(self.caps[:-1]) if math.isfinite(cap)}
-            larger.append(
-                GroupWise({g: ball(cap) for g, cap in finite.items()}, {g: self.groups._members[g] for g in finite})
-            )
+            capped = {g: ball(float(cap)) for g, cap in enumerate(self.caps[:-1]) if math.isfinite(cap)}
+            larger.append(GroupWise(capped, {g: self.groups._members[g] for g in capped}))
         if self.long_only and math.isfinite(self.most):
             larger.append((Simplex if self.least == self.most else SubSimplex)(self.most))
         return larger
@@ -259,8 +253,7 @@ class Portfolio(ConstraintSet):
         full = (gross >= self.caps * (1 - 1e-9)) & (self.caps < math.inf)
         total, shift = float(w.sum()), 0.0
         if min(total - self.least, self.most - total) <= 1e-9 * max(abs(total), 1e-300):
-            loose = inside & ~full[part.group]
-            if loose.any():
+            if (loose := inside & ~full[part.group]).any():
                 shift = float(c[loose].mean())
             elif inside.any():
                 shift = float(c[inside].min())
@@ -268,17 +261,12 @@ class Portfolio(ConstraintSet):
         return shift, np.where(full, np.maximum(level, 0.0), 0.0)[part.group]
 
     def __repr__(self) -> str:
-        if self.least == self.most:
-            budget = f"{self.most:g}"
-        else:
-            budget = "None" if self.least == -math.inf and self.most == math.inf else f"({self.least:g}, {self.most:g})"
+        budget = f"{self.most:g}" if self.least == self.most else f"({self.least:g}, {self.most:g})"
+        budget = "None" if self.least == -math.inf and self.most == math.inf else budget
         bounds = ", ".join(f"{name}={_short(value)}" for name, value in self.box._arguments().items())
         capped = np.unique(self.caps[:-1][np.isfinite(self.caps[:-1])])
-        caps = (
-            f", {len(self.names)} groups capped at {' to '.join(f'{c:g}' for c in capped[[0, -1]][: capped.size])}"
-            if capped.size
-            else ""
-        )
+        ends = " to ".join(f"{cap:g}" for cap in capped[[0, -1]][: capped.size]) if capped.size else ""
+        caps = f", {len(self.names)} groups capped at {ends}" if ends else ""
         return f"Portfolio(budget={budget}, {bounds}{caps})"
 
 
@@ -301,7 +289,6 @@ def read_budget(budget: Any) -> tuple[float, float]:
 def _read_caps(caps: Any, names: list[Any]) -> np.ndarray:
     if not isinstance(caps, Mapping):
         return np.full(len(names), check_nonnegative(caps, "caps") if names else math.inf)
-    unknown = [name for name in caps if name not in names]
-    if unknown:
+    if unknown := [name for name in caps if name not in names]:
         raise ValueError(f"caps names the group {unknown[0]!r}, which groups does not have; it has {names[:8]}")
     return np.array([check_nonnegative(caps[name], f"caps[{name!r}]") if name in caps else math.inf for name in names])

@@ -34,8 +34,7 @@ class Positions:
 
     def must(self) -> np.ndarray:
         """The smallest |w_i| within bounds: not zero for positions that are held whatever happens."""
-        size: np.ndarray = np.maximum(np.maximum(self.lower, -self.upper), 0.0)
-        return size
+        return np.asarray(np.maximum(np.maximum(self.lower, -self.upper), 0.0))
 
     def mirrored(self) -> Positions:
         """The same with long and short exchanged: {-w}."""

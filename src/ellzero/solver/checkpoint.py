@@ -82,14 +82,12 @@ class Files:
     """
 
     def __init__(self, checkpoint: Path | None = None, resume: Path | None = None) -> None:
-        if checkpoint is not None and not checkpoint.parent.is_dir():
-            raise FileNotFoundError(
-                f"checkpoint={str(checkpoint)!r}: there is no folder {str(checkpoint.parent)!r}; create it first"
-            )
-        if checkpoint is not None and checkpoint.is_dir():
-            raise IsADirectoryError(
-                f"checkpoint={str(checkpoint)!r} is a folder; name a file, such as 'run.npz', in it"
-            )
+        if checkpoint is not None:
+            name, folder = str(checkpoint), str(checkpoint.parent)
+            if not checkpoint.parent.is_dir():
+                raise FileNotFoundError(f"checkpoint={name!r}: there is no folder {folder!r}; create it first")
+            if checkpoint.is_dir():
+                raise IsADirectoryError(f"checkpoint={name!r} is a folder; name a file, such as 'run.npz', in it")
         self.checkpoint, self.resume = checkpoint, resume
         self._session: dict[str, Any] | None = None  # what the session of a black box goes on from
         self._on_disk: int | None = None  # the iteration that the checkpoint holds

@@ -123,8 +123,7 @@ class _Batches(Gradients):
         return np.sort(rows.ravel() % n)
 
     def __call__(self, point: Point, t: int) -> Array:
-        rows = self.rows(t)
-        if rows is None:
+        if (rows := self.rows(t)) is None:
             self.counts.n_gradients += self.risk.n_terms
             return point.gradient
         self.counts.n_gradients += rows.size
@@ -163,8 +162,7 @@ class _Snapshots(Gradients):
         if self.snapshot is None or t % self.epoch == 0:
             counts.n_gradients += risk.n_terms
             self.snapshot = point
-        rows = self.batches.rows(t)
-        if rows is None:
+        if (rows := self.batches.rows(t)) is None:
             counts.n_gradients += risk.n_terms
             return point.gradient
         counts.n_gradients += 2 * rows.size
@@ -217,19 +215,13 @@ class ZerothOrder:
     kind: ClassVar[Kind] = "directions"
 
     def bind(self, risk: Risk, counts: Counts, entropy: Sequence[int]) -> DirectionalGradients:
-        s2 = risk.n_features if self.support_size is None else check_count(self.support_size, "support_size")
-        if s2 > risk.n_features:
-            raise ValueError(
-                f"support_size must be at most the number of features, {risk.n_features}, got support_size={s2}"
-            )
-        schedule = (
-            replace(self.n_directions)
-            if isinstance(self.n_directions, GrowWhenStuck)
-            else as_schedule(self.n_directions, "n_directions")
-        )
-        return DirectionalGradients(
-            risk, entropy, schedule, s2, check_positive(self.mu, "mu"), bool(self.central), counts
-        )
+        d, q = risk.n_features, self.n_directions
+        s2 = d if self.support_size is None else check_count(self.support_size, "support_size")
+        if s2 > d:
+            raise ValueError(f"support_size must be at most the number of features, {d}, got support_size={s2}")
+        schedule = replace(q) if isinstance(q, GrowWhenStuck) else as_schedule(q, "n_directions")
+        mu = check_positive(self.mu, "mu")
+        return DirectionalGradients(risk, entropy, schedule, s2, mu, bool(self.central), counts)
 
 
 @dataclass
@@ -342,7 +334,5 @@ def estimate_variance(risk: Risk, w: Any = None, *, n_samples: int = 1000, rng: 
     if n > check_count(n_samples, "n_samples"):
         rows = np.random.default_rng(rng).choice(n, n_samples, replace=False)
     full = to_host(point.gradient)
-    squares = [
-        float(np.sum((to_host(risk._gradient_of_rows(point.w, rows[i : i + 1])) - full) ** 2)) for i in range(rows.size)
-    ]
+    squares = [float(np.sum((to_host(risk._gradient_of_rows(point.w, row)) - full) ** 2)) for row in rows[:, None]]
     return Constant(math.fsum(squares) / rows.size, "estimate")

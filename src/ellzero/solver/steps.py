@@ -16,6 +16,8 @@ from .projections import Projector
 from .refit import Units, refit
 from .result import Counts
 
+#: the reading of `time.perf_counter` that ends a run
+Deadline = Callable[[], float]
 STEPS = ("1/L", "adaptive", "pursuit", "search")
 #: those that take R(w) for what ∇R says it is
 NEED_GRADIENTS = ("adaptive", "pursuit")
@@ -143,7 +145,7 @@ class PursuitStep:
     counts: Counts
     problem: Problem
     units: Units | None = None
-    deadline: Callable[[], float] = lambda: math.inf
+    deadline: Deadline = lambda: math.inf
     size: float = math.nan
     largest_L: float = 0.0
     tries: int = 5
@@ -217,12 +219,7 @@ def _first_curvature(point: Point, gradient: Array, project: Projector, metric: 
 
 
 def bind_step(
-    step: Any,
-    counts: Counts,
-    problem: Problem,
-    threshold: Projector | None,
-    units: Units | None,
-    deadline: Callable[[], float],
+    step: Any, counts: Counts, problem: Problem, threshold: Projector | None, units: Units | None, deadline: Deadline
 ) -> Step:
     """The step rule of one run, from a number or a name."""
     if not isinstance(step, str):

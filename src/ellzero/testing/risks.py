@@ -90,9 +90,8 @@ class _Attack:
 
     def slope(self, w: np.ndarray) -> np.ndarray:
         gradient = self.risk.gradient(w.copy())
-        assert tuple(gradient.shape) == (self.p,), (
-            f"gradient has shape {tuple(gradient.shape)}, not ({self.p},), at {_show(w)}"
-        )
+        shape = tuple(gradient.shape)
+        assert shape == (self.p,), f"gradient has shape {shape}, not ({self.p},), at {_show(w)}"
         return np.asarray(to_host(gradient), dtype=np.float64)
 
     def point(self, w: np.ndarray) -> None:
@@ -166,9 +165,8 @@ class _Attack:
         """Not passed by steepest descent."""
         bound, step, value = self.risk.lower_bound, 1.0, self.value(w)
         for _ in range(20):
-            assert value >= bound - self.value_noise, (
-                f"lower_bound = {bound:.8g} is too large: value {value:.8g} at w = {_show(w)}"
-            )
+            words = f"value {value:.8g} at w = {_show(w)}"
+            assert value >= bound - self.value_noise, f"lower_bound = {bound:.8g} is too large: {words}"
             gradient = self.slope(w)
             while not (trial := self.value(w - step * gradient)) <= value and step > 1e-12:
                 step *= 0.5
@@ -177,10 +175,8 @@ class _Attack:
     def restriction(self, w: np.ndarray) -> None:
         """restrict(support) is the whole risk on vectors with that support."""
         support = np.sort(self.rng.permutation(self.p)[: max(1, self.p // 2)])
-        part = self.risk.restrict(support)
-        assert part.n_features == support.size, (
-            f"restrict to {support.size} coordinates has n_features = {part.n_features}"
-        )
+        part, size = self.risk.restrict(support), support.size
+        assert part.n_features == size, f"restrict to {size} coordinates has n_features = {part.n_features}"
         embedded = np.zeros(self.p)
         embedded[support] = w[support]
         values = part.value(w[support]), self.value(embedded)

@@ -125,12 +125,9 @@ class _Attack:
         """At most the violation that the set owns up to."""
         violation = self.constraint.violation(w)
         if not violation <= self.allowed:
-            self.fail(
-                f"violation() of {what} is {violation:.3g}, above the accuracy {self.allowed:.3g}; if the projection "
-                "is iterative, state what it reaches in the class: accuracy = ...",
-                **vectors,
-                w=w,
-            )
+            found = f"violation() of {what} is {violation:.3g}, above the accuracy {self.allowed:.3g}"
+            remedy = "if the projection is iterative, state what it reaches in the class: accuracy = ..."
+            self.fail(f"{found}; {remedy}", **vectors, w=w)
 
     def supports(self, n: int, largest: int) -> Iterator[np.ndarray]:
         for _ in range(n):
@@ -157,27 +154,20 @@ class _Attack:
     def support_preservation(self, n: int) -> None:
         """z in Γ must imply z_S in Γ for |S| <= k, which is equivalent; and then both projections agree."""
         largest = self.d if self.constraint.closed_under_zeroing else self.k
-        project = self.constraint.project
+        project, why = self.constraint.project, self.constraint.why
         supports = self.supports(n, largest)
         for v, support in zip(self.points(n, self.d), supports, strict=True):
             z = project(v)
             cut = self.embed(z[support], support)
             if not self.close(project(cut), cut, norm(cut)):
-                self.fail(
-                    f"not support-preserving: z is a member, but not after zeroing all but {support.tolist()} "
-                    f"({self.constraint.why})",
-                    z=z,
-                    zeroed=cut,
-                )
+                what = f"z is a member, but not after zeroing all but {support.tolist()}"
+                self.fail(f"not support-preserving: {what} ({why})", z=z, zeroed=cut)
             sparse = self.embed(v[support], support)
             full = project(sparse)
             outside = np.delete(full, support)
             if not self.close(outside, 0 * outside, norm(sparse)):
-                self.fail(
-                    f"not support-preserving: the projection leaves the support of v ({self.constraint.why})",
-                    v=sparse,
-                    projection=full,
-                )
+                what = "the projection leaves the support of v"
+                self.fail(f"not support-preserving: {what} ({why})", v=sparse, projection=full)
             sliced = self.embed(project(v[support], support), support)
             if not self.close(full, sliced, norm(v)):
                 self.fail("project(v, support) differs from the full projection", v=sparse, full=full, sliced=sliced)
@@ -327,8 +317,7 @@ class _Attack:
 
     def other_units(self, z: np.ndarray) -> None:
         scales = self.rng.uniform(0.5, 2.0, self.d)
-        there = self.constraint.rescaled(scales)
-        if there is None:
+        if (there := self.constraint.rescaled(scales)) is None:
             return
         u, w = np.asarray(there.project(z / scales)), np.asarray(self.constraint.project(z.copy()))
         for vector, off in ((scales * u, self.constraint.violation(scales * u)), (w, there.violation(w / scales))):
@@ -340,8 +329,7 @@ class _Attack:
         G, b = A.T @ A, z[support]
         gamma, asked = self.constraint, "quadratic_minimum"
         try:
-            u = gamma.quadratic_minimum(G, b, support)
-            if u is None:
+            if (u := gamma.quadratic_minimum(G, b, support)) is None:
                 asked, u = "minimise_quadratic", gamma.minimise_quadratic(G, b, support, np.zeros(support.size))
             members = [self.constraint.project(v, support) for v in self.points(4, support.size)]
         except EmptySlice:

@@ -59,10 +59,7 @@ class Asked:
             name = self.theorem
             raise ValueError(f"method {name!r} knows no constraint, got {constraint!r}; use method='{name}-2SP'")
         gamma = for_every_output(constraint, self.risk)
-        if gamma.n_features not in (None, self.d):
-            raise ValueError(
-                f"the constraint {constraint!r} is made for {gamma.n_features} coordinates, w has {self.d}"
-            )
+        gamma.require_features(self.d)
         return gamma
 
     def levels(self, k: int) -> tuple[int, int]:

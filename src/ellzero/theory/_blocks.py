@@ -66,8 +66,7 @@ class Blocks:
 
     @cached_property
     def _diagonal(self) -> np.ndarray:
-        diagonal: np.ndarray = np.diagonal(self.M)
-        return diagonal
+        return np.asarray(np.diagonal(self.M))
 
     @cached_property
     def _off_diagonal(self) -> np.ndarray:

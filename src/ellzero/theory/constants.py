@@ -25,6 +25,11 @@ from ._blocks import LARGEST_DECOMPOSED, Blocks, Decomposition
 
 #: a Hessian with more rows is not formed, and the constants are those of all coordinates
 LARGEST_HESSIAN = 6000
+_TITLES = {
+    "smoothness": "L_s  smoothness (RSS)",
+    "strong_convexity": "ν_s  strong convexity (RSC)",
+    "strong_smoothness": "L'_s strong smoothness (RSS')",
+}
 
 
 class RestrictedConstants:
@@ -51,8 +56,7 @@ class RestrictedConstants:
         if hessian is None:
             return _of_all_coordinates(risk.smoothness, self.s, risk.n_features)
         blocks, is_hessian = hessian
-        exact = blocks.exact(self.s)
-        if exact is not None:
+        if (exact := blocks.exact(self.s)) is not None:
             return Constant(max(0.0, exact[1]), "exact" if is_hessian else "bound")
         return _tighter(Constant(max(0.0, blocks.bound(self.s)), "bound"), risk.smoothness, min)
 
@@ -110,13 +114,6 @@ class RestrictedConstants:
                 text += f"; a search over supports found {getattr(self.estimate, name).value:.6g}"
             lines.append(text)
         return "\n".join(lines)
-
-
-_TITLES = {
-    "smoothness": "L_s  smoothness (RSS)",
-    "strong_convexity": "ν_s  strong convexity (RSC)",
-    "strong_smoothness": "L'_s strong smoothness (RSS')",
-}
 
 
 class Estimate:
@@ -271,7 +268,6 @@ def variance_bound(risk: Risk, radius: float | None = None) -> Constant | None:
     >>> round(B.value, 6), B.source
     (13.0, 'bound')
     """
-    bounds = risk.gradient_bounds(radius)
-    if bounds is None:
+    if (bounds := risk.gradient_bounds(radius)) is None:
         return None
     return Constant(float((bounds**2).mean()) * (1 + 1e-12 * risk.n_terms**0.5), "bound")
