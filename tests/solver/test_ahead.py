@@ -128,3 +128,9 @@ def test_sums_over_a_tensor_are_taken_in_double_precision(dtype):
     np.testing.assert_allclose(design.row_norms(), np.linalg.norm(X, axis=1), rtol=1e-12)
     np.testing.assert_array_equal(design.on_host().X, X)
     assert type(design.columns(torch.tensor([1, 2]))) is type(design) is type(design.T)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_fewer_digits_are_refused(dtype):
+    with pytest.raises(TypeError, match=r"X must be in single or double precision.*X\.float\(\)"):
+        ez.risks.LeastSquares(torch.ones(3, 2, dtype=dtype), np.ones(3))

@@ -5,6 +5,7 @@ to the host.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 
@@ -17,12 +18,45 @@ from .dense import Dense
 _BLOCK = 2**26  # entries of a temporary: large enough to keep a device busy, small beside X
 
 
+@contextmanager
+def _all_digits(v: Array) -> Iterator[None]:
+    """Products with several vectors keep single precision, although tensor cores may have been let loose elsewhere."""
+    if v.ndim == 1 or not v.is_cuda:
+        yield
+        return
+    import torch
+
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
 class Tensors(Dense):
     """A torch tensor; never copied as a whole."""
 
     @classmethod
     def recognises(cls, X: Any) -> bool:
         return hasattr(X, "detach") and hasattr(X, "device")
+
+    @classmethod
+    def read(cls, X: Array, name: str) -> Dense:
+        if str(X.dtype) in ("torch.bfloat16", "torch.float16"):
+            raise TypeError(
+                f"{name} must be in single or double precision, got {X.dtype}, of which sums keep two or three digits; "
+                f"use {name}.float()"
+            )
+        return super().read(X, name)
+
+    def forward(self, w: Array, support: Array | None = None) -> Array:
+        with _all_digits(w):
+            return super().forward(w, support)
+
+    def adjoint(self, r: Array) -> Array:
+        with _all_digits(r):
+            return super().adjoint(r)
 
     def moments(self, weights: np.ndarray | float) -> tuple[np.ndarray, np.ndarray]:
         p = self.shape[1]
