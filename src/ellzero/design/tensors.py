@@ -15,7 +15,7 @@ from .._core.arrays import Array, like, namespace, to_host
 from .base import row_blocks
 from .dense import Dense
 
-_BLOCK = 2**26  # entries of a temporary: large enough to keep a device busy, small beside X
+_BLOCK = 2**24  # entries of a temporary: enough to keep a device busy, little beside X
 
 
 @contextmanager
@@ -70,22 +70,16 @@ class Tensors(Dense):
 
     @cached_property
     def squares(self) -> np.ndarray:
-        return to_host(self._norms(self.X, 0)) ** 2
+        return to_host(sum((block * block).sum(0) for _, block in self._blocks()))
 
     def square_sums(self, weights: np.ndarray) -> np.ndarray:
-        total, root = self._double(np.zeros(self.shape[1])), np.sqrt(weights)
-        for rows in row_blocks(self.shape, _BLOCK):
-            total += self._norms(self.X[rows] * self.asarray(root[rows])[:, None], 0) ** 2
-        return to_host(total)
+        return to_host(sum(self._double(weights[rows]) @ (block * block) for rows, block in self._blocks()))
 
     def row_norms(self) -> np.ndarray:
-        return to_host(self._norms(self.X, 1))
+        return np.concatenate([to_host(block.norm(dim=1)) for _, block in self._blocks()])
 
     def correlations(self, r: np.ndarray) -> np.ndarray:
-        total = self._double(np.zeros(self.shape[1]))
-        for rows, block in self._blocks():
-            total += block.T @ self._double(r[rows])
-        return to_host(total)
+        return to_host(sum(block.T @ self._double(r[rows]) for rows, block in self._blocks()))
 
     def on_host(self) -> Dense:
         return Dense(np.asfortranarray(to_host(self.X), dtype=np.float64))
@@ -102,7 +96,3 @@ class Tensors(Dense):
     def _double(self, values: np.ndarray) -> Array:
         """Values in double precision, where X is."""
         return like(values, self.X, dtype=namespace(self.X).float64)
-
-    def _norms(self, X: Array, axis: int) -> Array:
-        """Euclidean norms along an axis, in double precision; no copy of X is made for that."""
-        return X.norm(dim=axis, dtype=namespace(X).float64)
