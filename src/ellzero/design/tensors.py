@@ -15,7 +15,7 @@ from .._core.arrays import Array, like, namespace, to_host
 from .base import row_blocks
 from .dense import Dense
 
-_BLOCK = 2**24  # entries of a temporary: enough to keep a device busy, little beside X
+_BLOCK = 2**26  # entries at a time: enough to keep a device busy, little beside an X that fills it
 
 
 @contextmanager
@@ -70,10 +70,18 @@ class Tensors(Dense):
 
     @cached_property
     def squares(self) -> np.ndarray:
-        return to_host(sum((block * block).sum(0) for _, block in self._blocks()))
+        return self._square_sums(None)
 
     def square_sums(self, weights: np.ndarray) -> np.ndarray:
-        return to_host(sum(self._double(weights[rows]) @ (block * block) for rows, block in self._blocks()))
+        return self._square_sums(self.asarray(np.sqrt(weights))[:, None])
+
+    def _square_sums(self, root: Array | None) -> np.ndarray:
+        """Σ_i root_i² X_ij²: of each block in the precision of X, which costs no copy of it, and then in double."""
+        total = self._double(np.zeros(self.shape[1]))
+        for rows in row_blocks(self.shape, _BLOCK):
+            block = self.X[rows] if root is None else self.X[rows] * root[rows]
+            total += block.norm(dim=0).double() ** 2
+        return to_host(total)
 
     def row_norms(self) -> np.ndarray:
         return np.concatenate([to_host(block.norm(dim=1)) for _, block in self._blocks()])
