@@ -133,3 +133,11 @@ def test_sums_over_a_tensor_are_taken_in_double_precision(dtype):
 def test_fewer_digits_are_refused(dtype):
     with pytest.raises(TypeError, match=r"X must be in single or double precision.*X\.float\(\)"):
         ez.risks.LeastSquares(torch.ones(3, 2, dtype=dtype), np.ones(3))
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-15, 1e15, 1e30])
+def test_squares_that_single_precision_cannot_hold(scale):
+    X = torch.full((9, 2), scale, dtype=torch.float32)
+    design, exact = as_design(X), 9 * X.double().numpy()[0] ** 2
+    np.testing.assert_allclose(design.squares, exact, rtol=1e-6)
+    np.testing.assert_allclose(design.square_sums(np.full(9, 0.25)), 0.25 * exact, rtol=1e-6)

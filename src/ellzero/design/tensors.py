@@ -75,13 +75,19 @@ class Tensors(Dense):
     def square_sums(self, weights: np.ndarray) -> np.ndarray:
         return self._square_sums(self.asarray(np.sqrt(weights))[:, None])
 
-    def _square_sums(self, root: Array | None) -> np.ndarray:
-        """Σ_i root_i² X_ij²: of each block in the precision of X, which costs no copy of it, and then in double."""
+    def _square_sums(self, root: Array | None, double: bool = False) -> np.ndarray:
+        """Σ_i root_i² X_ij²: of each block in the precision of X, which costs no copy of it, and then in double.
+
+        Where squares may have left the numbers of single precision, all in double.
+        """
         total = self._double(np.zeros(self.shape[1]))
         for rows in row_blocks(self.shape, _BLOCK):
-            block = self.X[rows] if root is None else self.X[rows] * root[rows]
-            total += block.norm(dim=0).double() ** 2
-        return to_host(total)
+            block = self.X[rows].double() if double else self.X[rows]
+            total += (block if root is None else block * root[rows]).norm(dim=0).double() ** 2
+        sums = to_host(total)
+        if double or ((sums > 1e-24) & (sums < 1e30)).all():
+            return sums
+        return self._square_sums(root, double=True)
 
     def row_norms(self) -> np.ndarray:
         return np.concatenate([to_host(block.norm(dim=1)) for _, block in self._blocks()])
