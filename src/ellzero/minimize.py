@@ -295,7 +295,7 @@ def _levels(ks: Any, risk: Risk, kept: np.ndarray) -> list[Sparsity]:
     largest = asked[max(asked)]
     most = largest.within(risk.n_features, risk.n_outputs).k
     if largest.k > most:
-        there = f"n_features={risk.n_features}" if largest.plain else f"the number of {largest.counted}, {most}"
+        there = _there(largest, most, risk)
         warnings.warn(
             f"ks goes up to {largest.k}, which is greater than {there}: the path ends there", UserWarning, stacklevel=3
         )
@@ -320,9 +320,16 @@ def _level(k: Any, risk: Risk) -> Sparsity:
     asked = as_sparsity(k)
     sparsity = asked.within(risk.n_features, risk.n_outputs)
     if asked.k > sparsity.k:
-        there = f"n_features={risk.n_features}" if asked.plain else f"the number of {asked.counted}, {sparsity.k}"
-        warnings.warn(f"k={asked.k} is greater than {there}: all features are allowed", UserWarning, stacklevel=3)
+        so = "all features are allowed" if sparsity.quotas is None else "they alone limit w"
+        warnings.warn(f"k={asked.k} is greater than {_there(asked, sparsity.k, risk)}: {so}", UserWarning, stacklevel=3)
     return sparsity
+
+
+def _there(sparsity: Sparsity, most: int, risk: Risk) -> str:
+    """What k is at the most, and why."""
+    if sparsity.plain:
+        return f"n_features={risk.n_features}"
+    return f"the number of {sparsity.counted}, {most}" if sparsity.quotas is None else f"what the quotas allow, {most}"
 
 
 def _method(method: Any, constraint: ConstraintSet | None) -> Method:

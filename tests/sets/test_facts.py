@@ -39,6 +39,8 @@ WRONG = {
     "whole_space": [(True, "whole_space")],
     "orthant": [(True, "orthant")],
     "separable": [],  # true of this set: see below
+    "preserves": [],  # true of this set: see test_own_sets
+    "product_over": [],  # the same
     "needs_entry": [(True, "needs_entry")],
     "forced": [(np.array([1]), "forced")],
     "forced_among": [(gives(np.array([1])), "forced")],

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import ellzero as ez
+from common import support_preserving_sets
 from ellzero import sets
 from ellzero.certificates import CertificateStatus
 from ellzero.sets.base import MemberNotFound
@@ -315,3 +316,58 @@ def test_a_set_on_which_no_member_is_found_has_no_bound_but_no_error():
     certificate = ez.certify(risk, result)
     assert 0 <= certificate.lower_bound <= result.fun
     assert certificate.status is not CertificateStatus.OPTIMAL
+
+
+class TestStructures:
+    """What is said about groups and quotas is attacked, and a wrong word is shown with its counterexample."""
+
+    @pytest.mark.parametrize("name", support_preserving_sets(8, np.random.default_rng(0)))
+    def test_the_sets_of_the_library_stand(self, name):
+        ez.testing.check_set(support_preserving_sets(8, np.random.default_rng(1))[name], 8, 3, rng=0)
+
+    def test_groups_of_sets_without_zero_stand(self):
+        labels = [0, 0, 1, 1, 2, 2, None, None]
+        for inner in (
+            sets.Simplex(1.0),
+            sets.Box(np.array([0.1, -1.0]), 1.0),
+            sets.Intersection(sets.L2Ball(1.0), sets.Box(-0.2, 1)),
+        ):
+            ez.testing.check_set(sets.GroupWise(inner, labels), 8, 5, support_preserving=False, rng=0)
+
+    def test_a_planted_maximum_of_groups(self):
+        class Wrong(sets.L1Ball):
+            def _exponent(self, mu):
+                return 2.0  # the l1 ball does not go by norms
+
+        with pytest.raises(AssertionError, match=r"sparse_maximum\(z, Groups.*and another member has"):
+            ez.testing.check_set(Wrong(1.0), 8, 3, rng=0)
+
+    def test_a_planted_maximum_of_quotas(self):
+        class Greedy(sets.ConstraintSet):
+            """A box that forgets the quotas."""
+
+            closed_under_zeroing = True
+
+            def project(self, v, support=None):
+                return np.clip(v, -1.0, 1.0)
+
+            def knows_maximum(self, sparsity, mu=1.0):
+                return True
+
+            def sparse_maximum(self, z, k, mu, keep=None):
+                return sets.LinfBall(1.0).sparse_maximum(z, getattr(k, "k", k), mu, keep)
+
+        with pytest.raises(AssertionError, match=r"sparse_maximum\(z, (Groups|PerGroup).*(too much|another member)"):
+            ez.testing.check_set(Greedy(), 8, 3, rng=0)
+
+    @pytest.mark.parametrize("fact", ["preserves", "product_over"])
+    def test_planted_facts(self, fact):
+        class Line(sets.ConstraintSet):
+            def project(self, v, support=None):
+                if support is not None and np.size(support) < 6:
+                    return np.zeros_like(v)
+                return np.full_like(v, v.mean())
+
+        setattr(Line, fact, lambda self, atoms: True)
+        with pytest.raises(AssertionError, match=fact):
+            ez.testing.check_set(Line(), 6, 2, support_preserving=False, rng=0)

@@ -16,6 +16,7 @@ from scipy.optimize import minimize_scalar
 import ellzero as ez
 from common import SHARED, support_preserving_sets
 from ellzero.risks import Constant, Huber, LeastSquares, Logistic, Multinomial, Poisson, Quadratic
+from ellzero.sparsity import Coordinates
 from ellzero.theory import THEOREMS, guarantee, largest_norm, prescribe, sample_complexity, tradeoff, variance_bound
 from ellzero.theory._asked import Asked
 from ellzero.theory.forms import prescribe_form, sparsity_needed
@@ -380,7 +381,7 @@ def test_k_required_is_the_smallest_that_satisfies_its_own_inequality(method):
     risk = LeastSquares(X, rng.standard_normal(3000), ridge=3.0)
     g = guarantee(risk, k=8, k_bar=1, method=method, alpha=1.01, B=1.0, radius=1.0)
     asked = Asked(
-        risk, method, 8, 1, None, 0.5, 1.01, None, None, 1.0, None, 1.0, None, None, None, None, None
+        risk, method, Coordinates(8), 1, None, 0.5, 1.01, None, None, 1.0, None, 1.0, None, None, None, None, None
     )  # fmt: skip
     for form in (g, *g.others):
         enough = [

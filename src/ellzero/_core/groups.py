@@ -6,29 +6,49 @@ from typing import Any
 
 import numpy as np
 
+_OVERLAPPING_CAPS = (
+    "For overlapping caps on non-negative weights use PackingPolytope(A, b); for other overlapping constraints "
+    "Intersection of one GroupWise for each layer"
+)
 
-def read_groups(groups: Any) -> tuple[dict[Any, np.ndarray], int | None]:
+
+def read_groups(groups: Any, if_overlapping: str = _OVERLAPPING_CAPS) -> tuple[dict[Any, np.ndarray], int | None]:
     """{group: increasing indices}, and the number of coordinates if labels tell it."""
     if isinstance(groups, (str, bytes)) or not isinstance(groups, Iterable):
         raise TypeError(f"groups must be a label for each coordinate, or lists of indices, got {groups!r}")
     if isinstance(groups, Mapping):
-        return _read_index_lists(groups)
+        return _read_index_lists(groups, if_overlapping)
     entries = groups.tolist() if hasattr(groups, "tolist") else list(groups)
     if not entries:
         raise ValueError("groups must not be empty: give a label for each coordinate, or lists of indices")
     if any(isinstance(entry, (list, set, range, np.ndarray)) for entry in entries):
-        return _read_index_lists(dict(enumerate(entries)))
+        return _read_index_lists(dict(enumerate(entries)), if_overlapping)
     members: dict[Any, list[int]] = {}
     for i, label in enumerate(entries):
+        if _is_missing(label):
+            continue
         try:
-            if label is not None and label == label:  # None and NaN: in no group
-                members.setdefault(label, []).append(i)
+            members.setdefault(label, []).append(i)
         except TypeError as error:
             raise TypeError(f"the group label of coordinate {i} must be hashable, got {label!r}") from error
     return {name: np.array(index, dtype=np.intp) for name, index in members.items()}, len(entries)
 
 
-def _read_index_lists(groups: Mapping[Any, Any]) -> tuple[dict[Any, np.ndarray], None]:
+def _is_missing(label: Any) -> bool:
+    """None, NaN, and the NA of pandas, of which nobody may ask whether it equals itself: in no group."""
+    try:
+        return label is None or bool(label != label)
+    except TypeError:
+        return True
+
+
+def some(names: Iterable[Any]) -> str:
+    """The first of these, for messages."""
+    listed = [repr(name) for name in names]
+    return ", ".join(listed[:8]) + (", ..." if len(listed) > 8 else "")
+
+
+def _read_index_lists(groups: Mapping[Any, Any], if_overlapping: str) -> tuple[dict[Any, np.ndarray], None]:
     members: dict[Any, np.ndarray] = {}
     owner: dict[int, Any] = {}
     for name, indices in groups.items():
@@ -38,9 +58,7 @@ def _read_index_lists(groups: Mapping[Any, Any]) -> tuple[dict[Any, np.ndarray],
         for i in index.tolist():
             if i in owner:
                 raise ValueError(
-                    f"groups must not overlap: coordinate {i} is in {owner[i]!r} and in {name!r}. For overlapping "
-                    "caps on non-negative weights use PackingPolytope(A, b); for other overlapping constraints "
-                    "Intersection of one GroupWise for each layer"
+                    f"groups must not overlap: coordinate {i} is in {owner[i]!r} and in {name!r}. {if_overlapping}"
                 )
             owner[i] = name
         members[name] = index
@@ -56,3 +74,12 @@ def _read_indices(name: Any, indices: Any) -> np.ndarray:
     if any(abs(i) > np.iinfo(np.intp).max for i in listed):
         raise ValueError(f"group {name!r} must hold indices of coordinates, got {max(listed, key=abs)}")
     return np.unique(np.array(listed, dtype=np.intp))
+
+
+def places(group: np.ndarray) -> np.ndarray:
+    """How many entries of the same group stand before each."""
+    order = np.argsort(group, kind="stable")
+    first = np.flatnonzero(np.diff(group[order], prepend=-2))
+    found = np.empty_like(order)
+    found[order] = np.arange(order.size) - np.repeat(first, np.diff(first, append=order.size))
+    return found

@@ -7,6 +7,11 @@ Where every v_g is concave, the k largest of all increments v_g(j) - v_g(j-1) ar
 
 a minimum of concave functions of j, for the order of the c_λ(z_i) is that of the scores at every λ. For sets of the
 users' own nothing is known about v_g, and a dynamic programme takes its place.
+
+Quotas on groups of coordinates nest with the groups of Γ. Those inside a group of Γ leave the first entries by score of
+each of them, at every λ the same ones, so v_g stays concave. Those around groups of Γ are limits for counts: increments
+are then the elements of a laminar matroid, in which the greedy choice is the best one, and because they fall within
+every group of Γ, it takes the first of each.
 """
 
 from __future__ import annotations
@@ -17,11 +22,13 @@ from typing import Any
 
 import numpy as np
 
+from .._core.groups import places
 from ._range import narrowed
 from .base import ConstraintSet, EmptySlice
 from .rows import RowSet
 
 _Mask = np.ndarray | None  # which coordinates are to be kept
+_Quotas = tuple[np.ndarray, np.ndarray]  # the label of each coordinate, and how many of each label may enter
 _Alone = tuple[ConstraintSet, np.ndarray]  # a set that computes its own maxima, with its coordinates
 
 
@@ -45,6 +52,24 @@ class Block:
         wide = self.index.shape[1]
         parameters = [np.take_along_axis(p, chosen, axis=1) if p.shape[1] == wide > 1 else p for p in self.parameters]
         return Block(self.family, index, real, parameters, self.needs_entry)
+
+    def in_columns(self) -> Block:
+        """Every coordinate as a group by itself, where it is one to the set: in boxes."""
+        wide = [np.broadcast_to(p, self.index.shape)[self.real][:, None] for p in self.parameters]
+        index = self.index[self.real][:, None]
+        return Block(self.family, index, np.ones_like(index, dtype=bool), wide, np.zeros(index.size, dtype=bool))
+
+    def within_quotas(self, z: np.ndarray, kept: _Mask, mu: float, quotas: _Quotas) -> Block:
+        """Without the entries that better ones of the same group leave no place in their quota."""
+        if self.family.separable:
+            return self.in_columns()
+        score = np.where(self.real, self.family._score_rows(z[self.index], mu, *self.parameters), -np.inf)
+        if kept is not None:
+            score[kept[self.index] & self.real] = np.inf
+        block, (labels, most) = self.columns(np.argsort(-score, axis=1, kind="stable")), quotas
+        label, limit = labels[block.index], np.append(most, z.size)
+        before = places((label + (most.size + 1) * np.arange(len(label))[:, None]).ravel() + 1).reshape(label.shape)
+        return replace(block, real=block.real & (before < limit[label]))
 
 
 @dataclass
@@ -97,14 +122,25 @@ class Candidates:
 
 
 def allocate(
-    blocks: Sequence[Block], others: Sequence[_Alone], z: np.ndarray, mu: float, k: int, kept: _Mask
+    blocks: Sequence[Block],
+    others: Sequence[_Alone],
+    z: np.ndarray,
+    mu: float,
+    k: int,
+    kept: _Mask,
+    quotas: _Quotas | None = None,
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """Coordinates and values of the best member; `others` are sets with their coordinates that compute their own
-    maxima, and None is the answer if one of these does not know them.
+    maxima, and None is the answer if one of these does not know them. Quotas are the label of each coordinate, and how
+    many of each label may enter; there must be no others then.
     """
     if z.dtype == np.longdouble:  # numbers so large or small that every product has to be taken in this type
         blocks = [replace(block, parameters=[p.astype(z.dtype) for p in block.parameters]) for block in blocks]
-    if not others:
+    if quotas is not None:
+        found = [Candidates.best(b.within_quotas(z, kept, mu, quotas), z, kept, mu, k, k) for b in blocks]
+        share(found, k, quotas)
+        parts = [c.members(mu) for c in found]
+    elif not others:
         parts = [c.members(mu) for c in _concave_allocation(blocks, z, k, mu, kept)]
     else:
         own, number = narrowed(z), float(mu)
@@ -141,12 +177,14 @@ def _concave_allocation(blocks: Sequence[Block], z: np.ndarray, k: int, mu: floa
     return final
 
 
-def share(candidates: Sequence[Candidates], k: int) -> None:
+def share(candidates: Sequence[Candidates], k: int, quotas: _Quotas | None = None) -> None:
     """Let the required entries enter, then those of the largest positive increments; ties: the lowest index."""
     required = sum(int(c.required.sum()) for c in candidates)
     if required > k:
         raise EmptySlice(f"the groups need at least {required} nonzeros together, more than k={k}; raise k")
     increments = np.concatenate([np.empty(0), *(c.increments.ravel() for c in candidates)])
+    if quotas is not None:
+        increments = _without_a_place(candidates, increments, *quotas)
     enters = increments > 0
     if np.count_nonzero(enters) > k - required:
         enters = np.zeros_like(enters)
@@ -161,6 +199,23 @@ def share(candidates: Sequence[Candidates], k: int) -> None:
         # counts, not places: a group's entries enter in their order even if rounding disturbs that of increments
         c.count = c.required + enters[start : start + c.increments.size].reshape(c.increments.shape).sum(axis=1)
         start += c.increments.size
+
+
+def _without_a_place(
+    candidates: Sequence[Candidates], increments: np.ndarray, labels: np.ndarray, most: np.ndarray
+) -> np.ndarray:
+    """The increments with those struck out for which required and larger ones leave no place in their quota."""
+    index = np.concatenate([c.block.index.ravel() for c in candidates])
+    first = [(np.arange(c.z.shape[1]) < c.required[:, None]).ravel() for c in candidates]
+    label, needed = labels[index], np.concatenate(first)
+    left = most - np.bincount(label[needed] + 1, minlength=most.size + 1)[1:]
+    if (left < 0).any():
+        raise EmptySlice("the groups need more nonzeros than their quotas allow; raise them")
+    order = np.lexsort((index, -increments))
+    entered = places(label[order]) < np.append(left, index.size)[label[order]]
+    out = np.full_like(increments, -np.inf)
+    out[order[entered]] = increments[order[entered]]
+    return out
 
 
 def _merged(candidates: Sequence[Candidates], k: int) -> np.ndarray:

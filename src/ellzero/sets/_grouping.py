@@ -4,14 +4,19 @@ by side, so that the sets of many are projected in one call.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
-from typing import Any, TypeGuard
+from collections.abc import Hashable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
+from .._core.groups import some
 from ._range import project_in_range
 from .base import ConstraintSet
 from .rows import RowSet
+
+if TYPE_CHECKING:
+    from ..sparsity import Sparsity
+    from .groups import GroupWise
 
 
 def assign_sets(sets: Any, members: Mapping[Any, np.ndarray]) -> list[ConstraintSet | None]:
@@ -21,7 +26,7 @@ def assign_sets(sets: Any, members: Mapping[Any, np.ndarray]) -> list[Constraint
     elif not isinstance(sets, Mapping):
         raise TypeError(f"sets must be a constraint set or a mapping from group to constraint set, got {sets!r}")
     if unknown := [name for name in sets if name not in members]:
-        raise ValueError(f"sets names the group {unknown[0]!r}, which groups does not have: {_some(members)}")
+        raise ValueError(f"sets names the group {unknown[0]!r}, which groups does not have: {some(members)}")
     for name, s in sets.items():
         if not isinstance(s, ConstraintSet):
             raise TypeError(f"the set of group {name!r} must be a constraint set, got {s!r}")
@@ -30,11 +35,6 @@ def assign_sets(sets: Any, members: Mapping[Any, np.ndarray]) -> list[Constraint
             raise ValueError(f"group {name!r} has {size} coordinates, but its set {s!r} has {s.n_features}")
         s.require_features(size)
     return [sets.get(name) for name in members]
-
-
-def _some(names: Iterable[Any]) -> str:
-    listed = [repr(name) for name in names]
-    return ", ".join(listed[:8]) + (", ..." if len(listed) > 8 else "")
 
 
 class Family:
@@ -131,3 +131,28 @@ def project_blocks(blocks: list[Padded], values: np.ndarray) -> np.ndarray:
 def is_ranked(s: ConstraintSet) -> bool:
     """Whether the set tells by score which entries come first; its subclass may compute the maximum in another way."""
     return in_rows(s) and type(s).sparse_maximum is RowSet.sparse_maximum
+
+
+def nest(gamma: GroupWise, sparsity: Sparsity) -> bool:
+    """Whether quotas are on single coordinates, and their groups and those of Γ lie inside each other, or apart.
+
+    What is separable has no groups; other sets than those which go by scores are not known.
+    """
+    d = sparsity.n_features or 0
+    by_score = not gamma._alone and all(is_ranked(family.example) for family in gamma._families)
+    if not (by_score and sparsity.by_atoms and sparsity.of_single) or d < gamma._group.size:
+        return False
+    labels, _ = sparsity.labels_of(d)
+    total = np.bincount(labels + 1)
+    parts = [np.bincount(labels[m] + 1, minlength=total.size) for s, m in crossing(gamma, labels) if not s.separable]
+    return not any(((part > 0) & (part < total))[1:].any() for part in parts)
+
+
+def crossing(gamma: GroupWise, numbers: np.ndarray) -> list[tuple[ConstraintSet, np.ndarray]]:
+    """The groups, with their sets, whose coordinates do not all have the same number."""
+    group, n = gamma.group_of(np.arange(numbers.size)), len(gamma.sets)
+    low, high = np.full(n + 1, numbers.size), np.full(n + 1, -1)
+    np.minimum.at(low, group, numbers)
+    np.maximum.at(high, group, numbers)
+    found = ((gamma.sets[g], gamma._members[g]) for g in np.flatnonzero(low[:-1] < high[:-1]))
+    return [(s, m) for s, m in found if s is not None]

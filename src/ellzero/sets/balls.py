@@ -39,6 +39,9 @@ class L1Ball(RadiusSet):
     def _increments(self, z: np.ndarray, mu: float, *parameters: Any) -> np.ndarray:
         return budget_increments(self, z, np.abs(z), mu, *parameters, exact=False)
 
+    def _exponent(self, mu: float) -> float | None:
+        return np.inf if mu == 0 else None
+
     def _price_rows(self, w: np.ndarray, c: np.ndarray) -> tuple[Any, Any]:
         return 0.0, np.abs(c).max(axis=-1, keepdims=True, initial=0.0)
 
@@ -70,6 +73,9 @@ class L2Ball(RadiusSet):
 
     def _increments(self, z: np.ndarray, mu: float, *parameters: Any) -> np.ndarray:
         return l2_increments(z, mu, *parameters)
+
+    def _exponent(self, mu: float) -> float | None:
+        return 2.0
 
     def _ellipsoid(self, support: np.ndarray) -> tuple[np.ndarray, float]:
         return np.ones(support.size), self.radius
@@ -111,6 +117,9 @@ class _Stretched(RadiusSet):
     def _increments(self, z: np.ndarray, mu: float, *parameters: Any) -> np.ndarray:
         given, radius = parameters
         return self._plain._increments(self._along(z, given), mu, radius)
+
+    def _exponent(self, mu: float) -> float | None:
+        return self._plain._exponent(mu)
 
     def enclosing(self, n_features: int) -> list[ConstraintSet]:
         """The ball of the largest factor, and a box."""

@@ -5,31 +5,24 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from contextlib import suppress
 from inspect import isabstract
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from .._core.arrays import Array, finfo_eps, is_array, norm, to_host
-from .._core.linear_systems import solve
 from .._core.validation import check_indices, check_nonnegative, check_vector, require_finite
 from ..sparsity import Sparsity, as_sparsity
-from ._quadratic import minimise_by_cuts, minimise_by_gradients, minimise_on_polyhedron
+from ._slices import EmptySlice as EmptySlice
+from ._slices import MemberNotFound as MemberNotFound
+from ._slices import maximum_over_atoms, minimise_on_slice
+from ._supports import choose_support
 from .polyhedron import Polyhedron, of_ball, of_increments
 
 #: max <z, w> - μ/2 ||w||² and a w that attains it; (inf, None) where there is no bound
 SparseMaximum = tuple[float, Array | None]
 #: a label for each coordinate (None: in no group), and the caps of groups
 GroupsAndCaps = tuple[list[Any] | None, dict[Any, float] | None]
-
-
-class EmptySlice(ValueError):
-    """No member of Γ is zero outside the given support."""
-
-
-class MemberNotFound(EmptySlice):
-    """None was found where there may be one."""
 
 
 class Support(NamedTuple):
@@ -47,8 +40,10 @@ class Support(NamedTuple):
 #: what makes a set the set it is: a class that writes one of these anew is another set than the one it inherits from
 _DEFINING = ("project", "on", "_project_rows", "_parameters", "_parameter_padding", "_bounds", "_positions")
 #: what is no statement about a set; all else that ConstraintSet names is a fact that is told of a set, and believed
-_NO_FACTS = ("n_features", "redefined", "project", "contains", "preserves_support", "require_features", "_arguments")
-_FEW = 12  # unknowns for which cutting planes are quicker than projected gradients
+_NO_FACTS = (
+    "n_features", "redefined", "project", "contains", "preserves_support", "support_for", "require_features",
+    "require_room", "_arguments",
+)  # fmt: skip
 
 
 def _is_ours(cls: type) -> bool:
@@ -203,8 +198,35 @@ class ConstraintSet(ABC):
         return type(self).sparse_maximum is not ConstraintSet.sparse_maximum
 
     def knows_maximum(self, sparsity: Sparsity, mu: float = 1.0) -> bool:
-        """Whether `sparse_maximum` is known for this sparsity at this μ; for another than an int's, a set says so."""
-        return sparsity.plain and self.has_sparse_maximum(mu)
+        """Whether `sparse_maximum` is known for this sparsity at this μ, told without computing it.
+
+        For atoms and quotas it is where Γ is a product over the atoms, if a class that writes it says no more.
+        """
+        if sparsity.plain:
+            return self.has_sparse_maximum(mu)
+        return type(self).sparse_maximum is ConstraintSet.sparse_maximum and self._is_product(sparsity, mu)
+
+    def _is_product(self, sparsity: Sparsity, mu: float) -> bool:
+        """Whether Γ is a product over atoms that are all there is to count, and its maximum without them is known."""
+        if not sparsity.by_atoms or not (mu > 0 or self.has_sparse_maximum(mu)):
+            return False
+        d = sparsity.n_features if sparsity.atoms is None else sparsity.atoms.size
+        if self.separable or d is None or self.n_features not in (None, d):
+            return self.separable
+        return self.product_over(np.arange(d) if sparsity.atoms is None else sparsity.atoms)
+
+    def product_over(self, atoms: np.ndarray) -> bool:
+        """Whether Γ is a product Π_a Γ_a over atoms, given by the number of each coordinate's; -1 is one of them."""
+        return self.separable or bool((atoms == atoms[:1]).all())
+
+    def preserves(self, atoms: np.ndarray) -> bool:
+        """Whether members stay members if whole atoms are set to zero: all coordinates with one number, but for -1.
+
+        The same as: Π_Γ(w) is zero in every atom in which w is.
+        """
+        if self.preserves_support or not self.product_over(atoms):
+            return self.preserves_support
+        return bool((atoms[np.flatnonzero(self.project(np.zeros(atoms.size)))] < 0).all())
 
     def sparse_maximum(self, z: Array, k: int | Sparsity, mu: float, keep: Any = None) -> SparseMaximum | None:
         """max <z, w> - μ/2 ||w||² over ||w||_0 <= k, w in Γ, and where it is attained; None if that is not known.
@@ -227,11 +249,20 @@ class ConstraintSet(ABC):
         w : array of shape (d,) or None
             With few nonzeros; among equals lower indices win. None where the value is infinite, at μ = 0 alone.
         """
-        return None
+        sparsity = as_sparsity(k)
+        if sparsity.plain or not self.knows_maximum(sparsity := sparsity.within(z.shape[0]), mu):
+            return None
+        return maximum_over_atoms(self, z, *self._demands(z, sparsity, mu, keep))
 
     def sparse_support(self, v: np.ndarray, k: int, keep: np.ndarray) -> np.ndarray | None:
         """The k coordinates that "restricted" keeps; None for the largest entries, on which Γ may have no member."""
         return None
+
+    def support_for(self, v: np.ndarray, sparsity: Sparsity, keep: np.ndarray) -> np.ndarray | None:
+        """The same for any sparsity."""
+        if sparsity.plain:
+            return self.sparse_support(v, sparsity.k, keep)
+        return None if self.closed_under_zeroing else choose_support(self, v, sparsity, keep)
 
     def quadratic_minimum(self, G: np.ndarray, b: np.ndarray, support: np.ndarray) -> np.ndarray | None:
         """argmin uᵀGu - 2bᵀu over the slice of Γ on the support, where there is something faster than projections."""
@@ -245,43 +276,7 @@ class ConstraintSet(ABC):
         Bounds and caps have an answer in finitely many steps, balls one in one unknown; elsewhere gradient steps are
         made until they end or the deadline, a reading of `time.perf_counter`, has passed.
         """
-        if (found := self.quadratic_minimum(G, b, support)) is not None:
-            return found
-        free, project, shape, part = solve(G, b)[0], self.on(support), None, None
-        with suppress(EmptySlice):  # only these descriptions fail: there is a projection onto the slice
-            shape = self.polyhedron_on(support)
-            part = self.slice_on(support) if shape is None else None
-        if shape is not None:
-            start = start if shape.contains(start) else project(start)
-            found = free if shape.contains(free) else minimise_on_polyhedron(G, b, shape, start)
-            if found is None:  # degenerate: what depends on each other is told apart by a hair
-                found = minimise_on_polyhedron(G + 1e-11 * np.diag(np.diagonal(G)), b, shape, start)
-        elif part is not None and b.size <= _FEW and (factors := part._factors()):  # to project onto all takes longest
-            found = minimise_by_cuts(G, b, factors, deadline)[0]
-            found = None if found is None else project(found)
-        elif norm(project(free) - free) <= 1e-14 * norm(free):
-            return free
-        elif part is not None:
-            found = part._boundary_minimum(G, b, start)
-        # what is left by rounding, and a polyhedron may be larger than its set
-        if found is not None and norm((inside := project(found)) - found) <= 1e-9 * norm(found):
-            return inside
-        return self._minimise_by_gradients(G, b, support, project(start), deadline)
-
-    def _minimise_by_gradients(
-        self, G: np.ndarray, b: np.ndarray, support: np.ndarray, start: np.ndarray, deadline: float
-    ) -> np.ndarray:
-        """Projected gradients, in units in which the diagonal of G is 1 where Γ can be told in them."""
-        size = np.sqrt(np.maximum(np.diagonal(G), 0.0))
-        units = 1 / np.where(size > 0, size, 1.0)
-        if units.max() > 10 * units.min():
-            with suppress(EmptySlice):
-                part = self.slice_on(support)
-                if part is not None and (other := part.rescaled(units)) is not None:
-                    G, b = units[:, None] * G * units, units * b
-                    found = units * minimise_by_gradients(G, b, other.project, start / units, deadline)
-                    return to_host(self.project(found, support))
-        return minimise_by_gradients(G, b, self.on(support), start, deadline)
+        return minimise_on_slice(self, G, b, support, start, deadline)
 
     def _factors(self) -> list[Callable[[np.ndarray], np.ndarray]]:
         """The projections onto sets whose intersection is Γ, if there are simpler ones than Γ."""
@@ -312,21 +307,26 @@ class ConstraintSet(ABC):
         if self.n_features not in (None, d):
             raise ValueError(f"the constraint {self!r} is made for {self.n_features} coordinates, {of} has {d}")
 
-    def _demands(self, z: Array, k: int | Sparsity, mu: float, keep: Any) -> tuple[int, float, np.ndarray]:
+    def _demands(self, z: Array, k: int | Sparsity, mu: float, keep: Any) -> tuple[Sparsity, float, np.ndarray]:
         """The arguments of `sparse_maximum`, checked, with the forced coordinates among those to keep."""
         d = require_finite(z).shape[0]
         self.require_features(d, "z")
         sparsity, mu, kept = as_sparsity(k).within(d), check_nonnegative(mu, "mu"), check_indices(keep, d, "keep")
         sparsity.require_keep(kept)
-        k = sparsity.k
         forced = self.forced_among(d)
         kept = np.union1d(kept, forced) if forced.size else kept
-        if kept.size > k or (self.needs_entry and k == 0):
-            raise EmptySlice(
-                f"{self!r} has no member with at most k={k} nonzeros: it needs at least {max(kept.size, 1)} "
-                f"({forced.size} coordinates whose bounds exclude 0, the others from keep=); raise k"
-            )
-        return k, mu, kept
+        self.require_room(sparsity, kept, forced.size)
+        return sparsity, mu, kept
+
+    def require_room(self, sparsity: Sparsity, kept: np.ndarray, n_forced: int) -> None:
+        """Raise EmptySlice unless the coordinates that are kept, or that members need, are within the sparsity."""
+        if sparsity.admits(kept) and not (self.needs_entry and sparsity.k == 0 and not sparsity.free.size):
+            return
+        allowed = f"at most k={sparsity.k} nonzeros" if sparsity.plain else sparsity.words
+        raise EmptySlice(
+            f"{self!r} has no member with {allowed}: it needs at least {max(sparsity.size(kept), 1)} "
+            f"({n_forced} coordinates whose bounds exclude 0, the others from keep=); raise k"
+        )
 
     def violation(self, w: Array) -> float:
         """How far w is outside: the largest excess over a bound, relative to that bound where it is not zero.

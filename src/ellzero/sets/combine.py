@@ -67,6 +67,12 @@ class Intersection(ConstraintSet):
     def closed_under_zeroing(self) -> bool:  # type: ignore[override]
         return all(s.closed_under_zeroing for s in self.sets)
 
+    def product_over(self, atoms: np.ndarray) -> bool:
+        return all(s.product_over(atoms) for s in self.sets)
+
+    def preserves(self, atoms: np.ndarray) -> bool:
+        return all(s.preserves(atoms) for s in self.sets)
+
     @cached_property
     def needs_entry(self) -> bool:  # type: ignore[override]
         return any(s.needs_entry for s in self.sets)

@@ -14,8 +14,9 @@ from .._core.arrays import Array, like, namespace, norm, to_host
 from .._core.groups import read_groups
 from ..sparsity import Sparsity, as_sparsity
 from ._allocation import Block, allocate
-from ._grouping import Family, Padded, assign_sets, in_blocks, in_rows, is_ranked, project_blocks
+from ._grouping import Family, Padded, assign_sets, crossing, in_blocks, in_rows, is_ranked, nest, project_blocks
 from ._range import in_range, narrowed, towards_zero
+from ._slices import maximum_over_atoms
 from ._supports import choose_support
 from .base import ConstraintSet, EmptySlice, GroupsAndCaps, SparseMaximum, Support, on_host
 from .elementwise import Everywhere
@@ -67,6 +68,13 @@ class GroupWise(ConstraintSet):
     @cached_property
     def closed_under_zeroing(self) -> bool:  # type: ignore[override]
         return all(s.closed_under_zeroing for s, _ in self._alike)
+
+    def product_over(self, atoms: np.ndarray) -> bool:
+        return self._group.size <= atoms.size and all(s.product_over(atoms[m]) for s, m in crossing(self, atoms))
+
+    def preserves(self, atoms: np.ndarray) -> bool:
+        fits = self._group.size <= atoms.size
+        return self.preserves_support or (fits and all(s.preserves(atoms[m]) for _, s, m in self._inner))
 
     @cached_property
     def needs_entry(self) -> bool:  # type: ignore[override]
@@ -169,10 +177,23 @@ class GroupWise(ConstraintSet):
         """Whether `sparse_maximum` is known at this μ: for every group it must be."""
         return all(s.has_sparse_maximum(mu) for s in [*(f.example for f in self._families), *self._alone.values()])
 
+    def knows_maximum(self, sparsity: Sparsity, mu: float = 1.0) -> bool:
+        """Whether `sparse_maximum` is known: for atoms over which Γ is a product, and for quotas on single coordinates
+        whose groups and those of Γ lie inside each other, or apart.
+        """
+        if sparsity.plain or type(self).sparse_maximum is not GroupWise.sparse_maximum:
+            return sparsity.plain and self.has_sparse_maximum(mu)
+        return self._is_product(sparsity, mu) or (self.has_sparse_maximum(mu) and nest(self, sparsity))
+
     def sparse_maximum(self, z: Array, k: int | Sparsity, mu: float, keep: Any = None) -> SparseMaximum | None:
-        if not self.knows_maximum(as_sparsity(k), mu):
+        asked = as_sparsity(k).within(z.shape[0])
+        if not self.knows_maximum(asked, mu):
             return None
-        k, mu, keep = self._demands(z, k, mu, keep)
+        sparsity, mu, keep = self._demands(z, asked, mu, keep)
+        if not sparsity.plain and self._is_product(sparsity, mu):
+            return maximum_over_atoms(self, z, sparsity, mu, keep)
+        keep = np.union1d(keep, sparsity.free).astype(np.intp) if sparsity.free.size else keep
+        k, quotas = sparsity.k + sparsity.free.size, None if sparsity.plain else sparsity.labels_of(z.shape[0])
         if k == 0:
             return 0.0, namespace(z).zeros_like(z)
         values = to_host(z)
@@ -181,7 +202,7 @@ class GroupWise(ConstraintSet):
             kept = np.zeros(values.size, dtype=bool)
             kept[keep] = True
         blocks, others = self._layout(values.size)
-        allocated = partial(allocate, blocks, others, k=k, kept=kept)
+        allocated = partial(allocate, blocks, others, k=k, kept=kept, quotas=quotas)
         found = in_range(allocated, values, mu, invalid="ignore")  # inf - inf, where Γ is unbounded
         if found is None:
             return None

@@ -7,6 +7,7 @@ import numpy as np
 
 from .._core.arrays import Array, finfo_eps, namespace
 from .._core.validation import check_number
+from ..sparsity import Sparsity
 from ._quadratic import in_lp_ball
 from ._tables import increments_by_projection, linear_increments
 from .balls import L1Ball, L2Ball
@@ -67,6 +68,17 @@ class LpBall(RadiusSet):
         if mu == 0:
             return linear_increments(np.abs(z), self.p / (self.p - 1), *parameters)
         return increments_by_projection(self, z, mu, *parameters)
+
+    def _exponent(self, mu: float) -> float | None:
+        return self.p / (self.p - 1) if mu == 0 else None
+
+    def knows_maximum(self, sparsity: Sparsity, mu: float = 1.0) -> bool:
+        return self._same.knows_maximum(sparsity, mu) if self._same else super().knows_maximum(sparsity, mu)
+
+    def _sparse_maximum(self, z: Array, mu: float, sparsity: Sparsity, kept: np.ndarray) -> tuple[Array, Array]:
+        if self._same:
+            return self._same._sparse_maximum(z, mu, sparsity, kept)
+        return super()._sparse_maximum(z, mu, sparsity, kept)
 
     def _boundary_minimum(self, G: np.ndarray, b: np.ndarray, start: np.ndarray) -> np.ndarray | None:
         return in_lp_ball(G, b, self.p, self.radius, self.project(start))

@@ -32,6 +32,9 @@ class _Budget(RowSet):
     def _increments(self, z: np.ndarray, mu: float, *parameters: Any) -> np.ndarray:
         return budget_increments(self, z, z, mu, *parameters, exact=self._exact)
 
+    def _exponent(self, mu: float) -> float | None:
+        return np.inf if mu == 0 else None
+
     def polyhedron(self, n_features: int) -> Polyhedron:
         return Polyhedron.box(0.0, math.inf, n_features).with_row(1.0, self.total, equal=self._exact)
 
@@ -188,6 +191,10 @@ class PackingPolytope(ConstraintSet):
     def polyhedron(self, n_features: int) -> Polyhedron:
         box = Polyhedron.box(0.0, math.inf, n_features)
         return Polyhedron(box.lower, box.upper, self._columns(slice(None)), self.b, np.zeros(self.b.size, dtype=bool))
+
+    def product_over(self, atoms: np.ndarray) -> bool:
+        """Whether every cap weighs coordinates of one atom alone."""
+        return all(np.unique(atoms[np.flatnonzero(row)]).size <= 1 for row in self._columns(slice(None)))
 
     def enclosing(self, n_features: int) -> list[ConstraintSet]:
         """A box, and a budget for every cap that weighs all coordinates."""

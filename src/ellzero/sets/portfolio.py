@@ -68,6 +68,12 @@ class Portfolio(ConstraintSet):
         free = self.least == -math.inf and self.most == math.inf
         return self.box.closed_under_zeroing and (free or (self.long_only and self.least <= 0))
 
+    def product_over(self, atoms: np.ndarray) -> bool:
+        """Whether there is no budget, and the positions of each group are in one atom."""
+        loose = self.least == -math.inf and self.most == math.inf
+        apart = loose and (self.groups is None or self.groups.product_over(atoms))
+        return apart or super().product_over(atoms)
+
     @cached_property
     def needs_entry(self) -> bool:  # type: ignore[override]
         """Whether a position must be held, or something be spent."""

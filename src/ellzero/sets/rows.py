@@ -7,10 +7,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .._core.arrays import Array, best_entries, like, namespace, scatter, to_host
+from .._core.arrays import Array, best_entries, index_like, like, namespace, scatter, to_host
 from .._core.validation import check_nonnegative, check_vector
 from ..sparsity import Sparsity, as_sparsity
 from ._range import in_range, narrowed, project_in_range, towards_zero
+from ._slices import gains
 from .base import ConstraintSet, SparseMaximum
 from .polyhedron import of_ball
 
@@ -52,6 +53,13 @@ class RowSet(ConstraintSet):
 
         Entries to be kept stand before all others, whatever their score. Decreasing after those: v is concave.
         """
+
+    def _exponent(self, mu: float) -> float | None:
+        """q if the maximum on a support grows with the q-norm of its scores, and depends on nothing else; None if not.
+
+        Then atoms of several coordinates come by the q-norms of theirs; for q = ∞ by the largest.
+        """
+        return None
 
     def _maximum_rows(self, z: Array, mu: float, *parameters: Any) -> Array:
         """argmax <z, w> - μ/2 ||w||² over the members, for every row.
@@ -95,20 +103,42 @@ class RowSet(ConstraintSet):
         return project_in_range(self._project_rows, v, *self._sliced(v, support))
 
     def sparse_maximum(self, z: Array, k: int | Sparsity, mu: float, keep: Any = None) -> SparseMaximum | None:
-        if not self.knows_maximum(as_sparsity(k), mu):
+        asked = as_sparsity(k).within(z.shape[0])
+        if not self.knows_maximum(asked, mu):
             return None
-        k, mu, kept = self._demands(z, k, mu, keep)
-        if k == 0:
+        sparsity, mu, kept = self._demands(z, asked, mu, keep)
+        if sparsity.k == 0 and not sparsity.free.size:
             return 0.0, namespace(z).zeros_like(z)
-        support, values = in_range(partial(self._sparse_maximum, k=k, kept=kept), z, mu)
+        support, values = in_range(partial(self._sparse_maximum, sparsity=sparsity, kept=kept), z, mu)
         values = values if values.dtype == z.dtype else towards_zero(values, z.dtype)
         if not np.isfinite(to_host(values)).all():
             return np.inf, None
         return objective(to_host(z[support]), to_host(values), mu), scatter(values, support, z.shape[0])
 
-    def _sparse_maximum(self, z: Array, mu: float, k: int, kept: np.ndarray) -> tuple[Array, Array]:
+    def knows_maximum(self, sparsity: Sparsity, mu: float = 1.0) -> bool:
+        """Whether `sparse_maximum` is known: for quotas on single coordinates wherever it is for k; for larger atoms
+        where their scores can be put together.
+        """
+        known = self.has_sparse_maximum(mu)
+        if sparsity.plain or not sparsity.by_atoms or type(self).sparse_maximum is not RowSet.sparse_maximum:
+            return sparsity.plain and known
+        return known and (self.separable or sparsity.of_single or self._exponent(mu) is not None)
+
+    def _sparse_maximum(self, z: Array, mu: float, sparsity: Sparsity, kept: np.ndarray) -> tuple[Array, Array]:
         """The support of the maximum, and the values there."""
-        support = best_entries(self._score_rows(z, mu, *self._sliced(z, None)), k, kept)
+        parameters = self._sliced(z, None)
+        if sparsity.plain:
+            support = best_entries(self._score_rows(z, mu, *parameters), sparsity.k, kept)
+        else:
+            if self.separable:
+                worth = sparsity.sums(gains(to_host(z), to_host(self._maximum_rows(z, mu, *parameters)), mu))
+            else:
+                # To take the coordinate of a larger score in place of another one never lowers the maximum. The greedy
+                # choice under quotas has, for every j, a j-th largest score no smaller than any other choice has: each
+                # coordinate of another choice can be exchanged for one of the greedy choice that scores as much.
+                q = None if sparsity.of_single else self._exponent(mu)
+                worth = sparsity.norms(to_host(self._score_rows(z, mu, *parameters)), np.inf if q is None else q)
+            support = index_like(sparsity.best_atoms(worth, kept), z)
         return support, self._maximum_rows(z[support], mu, *self._sliced(z, support))
 
     def slice_on(self, support: np.ndarray) -> ConstraintSet | None:

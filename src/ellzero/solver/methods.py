@@ -135,7 +135,10 @@ class Auto(Method):
             parts = {"projection": self.projection, "finish": Exchanges(self.n_starts), "standardize": self.standardize}
             return Method(step="pursuit", name="auto", **parts)  # type: ignore[arg-type]
         oracle = ZerothOrder(
-            n_directions=GrowWhenStuck(max(10, 2 * sparsity.k), max(1000, 4 * risk.n_features)), mu=self.mu
+            n_directions=GrowWhenStuck(
+                max(10, 2 * sparsity.widest(sparsity.k, risk.n_features)), max(1000, 4 * risk.n_features)
+            ),
+            mu=self.mu,
         )
         return Method(oracle=oracle, step="search", projection=self.projection, name="auto (zeroth-order)")
 
@@ -196,9 +199,10 @@ class Prescribed(Method):
             n_samples = min(risk.n_terms, 1000)
             B = estimate_variance(risk, n_samples=n_samples, rng=stream(entropy, 2**32)).value
             counts.n_gradients += risk.n_terms + n_samples
-        p = self._prescription(risk, sparsity.k, B)
+        k = sparsity.widest(sparsity.k, risk.n_features)  # coordinates, of which the errors of directions are made
+        p = self._prescription(risk, k, B)
         if self.name == "ZOHT":
-            return self._with(**self._zoht(p, risk.n_features, sparsity.k))
+            return self._with(**self._zoht(p, risk.n_features, k))
         known = p.oracle != "directions" or self.epsilon is None or self.radius is None  # else see `started`
         return self._with(step=p.step, oracle=self._oracle(p), n_iter=self._n_iter(p) if known else None)
 

@@ -130,12 +130,14 @@ def projector(kind: str, constraint: ConstraintSet, sparsity: Sparsity, n_featur
         )
     if kind not in PROJECTIONS:
         raise ValueError(f"projection must be one of {', '.join(PROJECTIONS)}, got {kind!r}")
-    sparsity.require_keep(kept)
     constraint.require_features(n_features)
+    if not sparsity.plain and sparsity.of_coordinates:  # bounds may ask for more than a user does
+        constraint.require_room(sparsity, kept, constraint.forced_among(n_features).size)
+    sparsity.require_keep(kept)
     if kind == "two-step" and not sparsity.preserved_by(constraint):
         raise ValueError(
             f"the two-step projection needs a support-preserving set, and {constraint!r} is not one: "
-            f"{constraint.why}. Ways out: projection='restricted' (no theorem, but at most k nonzeros and Γ hold), "
+            f"{constraint.why}. Ways out: projection='restricted' (no theorem, but {_both(sparsity)} and Γ hold), "
             "or a set that contains every zeroing of its members (SubSimplex for Simplex, bounds around 0 for Box)"
         )
     if kind == "euclidean" and not constraint.whole_space:
@@ -161,6 +163,10 @@ def projector(kind: str, constraint: ConstraintSet, sparsity: Sparsity, n_featur
     return project
 
 
+def _both(sparsity: Sparsity) -> str:
+    return "at most k nonzeros" if sparsity.plain else sparsity.words
+
+
 def first_that_fits(constraint: ConstraintSet, sparsity: Sparsity) -> str:
     """The exact projection onto the sparse members of Γ where it is known, else the next best."""
     if constraint.whole_space or constraint.knows_maximum(sparsity):
@@ -170,7 +176,7 @@ def first_that_fits(constraint: ConstraintSet, sparsity: Sparsity) -> str:
 
 def proposed_support(constraint: ConstraintSet, sparsity: Sparsity, v: Array, keep: np.ndarray) -> np.ndarray | None:
     """The support that Γ wants to be kept, where it knows on which ones it has a member; None where it does not."""
-    return constraint.sparse_support(to_host(v), sparsity.k, keep) if sparsity.plain else None
+    return constraint.support_for(to_host(v), sparsity, keep)
 
 
 def _nearest_sparse_member(
@@ -182,15 +188,22 @@ def _nearest_sparse_member(
         raise _unknown(constraint, sparsity)
     w = found[1]
     support = namespace(w).nonzero(w)[0]
-    return w, index_like(np.union1d(to_host(support), keep), w) if keep.size else support
+    if sparsity.plain and not keep.size:
+        return w, support
+    return w, index_like(sparsity.filled(np.union1d(to_host(support), keep).astype(np.intp)), w)
 
 
 def _unknown(constraint: ConstraintSet, sparsity: Sparsity) -> ValueError:
     other = "two-step" if sparsity.preserved_by(constraint) else "restricted"
     members = "sparse members" if sparsity.plain else f"members with {sparsity.words}"
+    what = "entries" if sparsity.atoms is None else sparsity.counted
+    known = "boxes, l_p balls, SubSimplex, Simplex, GroupWise of these"
+    if sparsity.atoms is not None:
+        known = f"boxes, the l2 ball, GroupWise with groups inside these {what}"
+    elif not sparsity.plain:
+        known += " whose groups do not cross those of the quotas"
     return ValueError(
         f"the Euclidean projection onto the {members} of {constraint!r} is not known. Ways out: "
-        f"projection={other!r}, which keeps the k largest entries and projects those; or a set that has it "
-        "(boxes, l_p balls, SubSimplex, Simplex, GroupWise of these), or a ConstraintSet of your own that "
-        "writes sparse_maximum"
+        f"projection={other!r}, which keeps the k largest {what} and projects those; or a set that has it "
+        f"({known}), or a ConstraintSet of your own that writes sparse_maximum"
     )

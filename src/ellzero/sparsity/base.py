@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from .._core.arrays import Array, index_like, scatter, to_host
+from .._core.groups import places
 from .._core.validation import check_indices, require_finite
 
 
@@ -62,22 +63,23 @@ class Sparsity(ABC):
         array of increasing indices, in the library of v
             As many as are admitted, whether or not v is zero there; among equals lower indices win.
         """
-        size = np.abs(to_host(require_finite(v)).astype(float))
-        score = self.sums(np.square(size / (size.max(initial=0.0) or 1.0)))
-        return index_like(self.best_atoms(score, keep), v)
+        return index_like(self.best_atoms(self.norms(to_host(require_finite(v)).astype(float)), keep), v)
 
     def best_atoms(self, score: np.ndarray, keep: np.ndarray | None = None) -> np.ndarray:
         """The support of the atoms with the largest sum of scores; see `best_support`.
 
-        The supports are those of a laminar matroid (quotas, and k in all), so the greedy choice is the best one.
+        The supports are those of a laminar matroid (quotas, and k in all), so the greedy choice is the best one. More:
+        its j-th largest score is at least the j-th largest of any other choice (Gale 1968), so it is the best one for
+        everything that grows with the scores of single atoms.
         """
-        score = score.copy()
-        if keep is not None and keep.size:
-            score[self.atoms_of(keep)] = np.inf
         order = np.argsort(-score, kind="stable")
+        if keep is not None and keep.size:
+            first = np.zeros(score.size, dtype=bool)
+            first[self.atoms_of(keep)] = True
+            order = np.concatenate([np.flatnonzero(first), order[~first[order]]])
         if self.quotas is not None:
             group, most = self.quotas
-            order = order[_places(group[order]) < np.append(most, order.size)[group[order]]]
+            order = order[places(group[order]) < np.append(most, order.size)[group[order]]]
         chosen = np.zeros(score.size + 1, dtype=bool)
         chosen[-1] = True  # atom -1
         chosen[order[: self.k]] = True
@@ -85,7 +87,50 @@ class Sparsity(ABC):
 
     def sums(self, values: np.ndarray) -> np.ndarray:
         """The sum of the values over the coordinates of each atom."""
-        return values if self.atoms is None else np.bincount(self.atoms + 1, values)[1:]
+        return values if self.atoms is None else self._gathered(np.add, values, 0.0)
+
+    def norms(self, values: np.ndarray, q: float = 2.0) -> np.ndarray:
+        """(Σ |value|^q)^(1/q) over the coordinates of each atom, safe from overflow; for q = ∞ the largest, signed."""
+        if self.atoms is None:
+            return values if q == math.inf else np.abs(values)
+        if q == math.inf:
+            return self._gathered(np.maximum, values, -np.inf)
+        size = np.abs(values)
+        largest = self._gathered(np.maximum, size, 0.0)
+        with np.errstate(under="ignore"):
+            ratio = size / np.append(np.where(largest > 0, largest, 1.0), np.inf)[self.atoms]
+            return np.asarray(largest * self._gathered(np.add, ratio**q, 0.0) ** (1 / q))
+
+    def _gathered(self, ufunc: np.ufunc, values: np.ndarray, start: float) -> np.ndarray:
+        assert self.atoms is not None
+        out = np.full(self.atoms.max(initial=-1) + 2, start, dtype=values.dtype)
+        ufunc.at(out, self.atoms, values)  # those of atom -1 at the end
+        return out[:-1]
+
+    @property
+    def by_atoms(self) -> bool:
+        """Whether k, atoms and quotas say it all: a subclass that writes `admits` anew is another matter."""
+        cls = type(self)
+        return self.of_coordinates and cls.admits is Sparsity.admits and cls.atoms_of is Sparsity.atoms_of
+
+    @property
+    def of_single(self) -> bool:
+        """Whether no two coordinates share an atom."""
+        return self.atoms is None or np.bincount(self.atoms + 1)[1:].max(initial=0) <= 1
+
+    def labels_of(self, n_features: int) -> tuple[np.ndarray, np.ndarray]:
+        """The group of each coordinate's atom (-1: none), and how many atoms of each group may be used."""
+        if self.quotas is None:
+            return np.full(n_features, -1, np.intp), np.empty(0, np.intp)
+        group, most = self.quotas
+        return group if self.atoms is None else np.append(group, -1)[self.atoms], most
+
+    def widest(self, n: int, n_features: int) -> int:
+        """The most coordinates that n atoms have, with those that are always there."""
+        if self.atoms is None:
+            return min(n, n_features)
+        sizes = np.sort(np.bincount(self.atoms + 1)[1:])[::-1]
+        return int(sizes[:n].sum()) + self.free.size
 
     def atoms_of(self, support: np.ndarray) -> np.ndarray:
         """The atoms that coordinates belong to, without -1."""
@@ -101,7 +146,11 @@ class Sparsity(ABC):
 
     def preserved_by(self, constraint: Any) -> bool:
         """Whether the projection of a sparse vector onto Γ is sparse in the same way."""
-        return bool(constraint.whole_space or (self.of_coordinates and constraint.preserves_support))
+        if constraint.whole_space or not self.of_coordinates:
+            return bool(constraint.whole_space)
+        if constraint.preserves_support or self.atoms is None or not self.by_atoms:
+            return bool(constraint.preserves_support)
+        return constraint.n_features in (None, self.atoms.size) and bool(constraint.preserves(self.atoms))
 
     def size(self, support: np.ndarray) -> int:
         """How much of k a support takes."""
@@ -165,7 +214,7 @@ class Sparsity(ABC):
         if keep.size and not self.of_coordinates:
             raise ValueError(f"keep names coordinates, and {self.words} are no matter of coordinates; leave it out")
         if not self.admits(keep):
-            what = "coordinates" if self.atoms is None else f"coordinates of {self.size(keep)} {self.counted}"
+            what = "coordinates" if self.atoms is None else f"coordinates of {self.how_many(self.size(keep))}"
             raise ValueError(
                 f"keep names {keep.size} {what}, more than {self.words}{'' if self.plain else ' allows'}; "
                 "they count in k, so raise k"
@@ -208,20 +257,15 @@ class Sparsity(ABC):
     @property
     def words(self) -> str:
         """What is allowed, in a sentence."""
-        return f"at most {self.k} {self.counted}"
+        return f"at most {self.how_many(self.k)}"
+
+    def how_many(self, n: int) -> str:
+        """So many of what is counted, in words."""
+        return f"{n} {self.counted.removesuffix('s') if n == 1 else self.counted}"
 
     def describe(self, w: Array) -> str:
         """The nonzeros of w, and how much of k they use."""
-        return f"{np.count_nonzero(to_host(w))}, in {self.count(w)} of at most {self.k} {self.counted}"
+        return f"{np.count_nonzero(to_host(w))}, in {self.count(w)} of {self.words}"
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(k={self.k})"
-
-
-def _places(group: np.ndarray) -> np.ndarray:
-    """How many of the same group stand before each entry."""
-    order = np.argsort(group, kind="stable")
-    first = np.flatnonzero(np.diff(group[order], prepend=-2))
-    places = np.empty_like(order)
-    places[order] = np.arange(order.size) - np.repeat(first, np.diff(first, append=order.size))
-    return places

@@ -6,7 +6,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from .._core.groups import read_groups
+from .._core.arrays import Array, to_host
+from .._core.groups import read_groups, some
 from .._core.validation import check_indices, check_k
 from .base import Sparsity
 
@@ -50,10 +51,15 @@ class _Labelled(_OfFeatures):
 
     def __init__(self, k: int, groups: Any) -> None:
         self.k = check_k(k)
-        members, self.n_features = read_groups(groups)
+        members, self.n_features = read_groups(
+            groups, "Give every coordinate to one group, or repeat the columns of X that belong to several"
+        )
+        self._names = list(members)  # those of groups without coordinates among them
         members = {label: index for label, index in members.items() if index.size}
         if not members:
-            raise ValueError("groups must name at least one coordinate, got none")
+            raise ValueError(
+                "groups must name at least one coordinate, got none: give a label for each, None for those in no group"
+            )
         # lower indices win, so groups are numbered by their first coordinates
         self.labels = sorted(members, key=lambda label: int(members[label][0]))
         self.group = np.full(self.n_features or 1 + max(int(index[-1]) for index in members.values()), -1, np.intp)
@@ -129,9 +135,10 @@ class PerGroup(_Labelled):
         super().__init__(k, groups)
         self.at_most = at_most
         most = dict(at_most) if isinstance(at_most, Mapping) else dict.fromkeys(self.labels, at_most)
-        if unknown := [label for label in most if label not in self.labels]:
-            raise ValueError(f"at_most names the group {unknown[0]!r}, which groups does not have")
-        caps = [check_k(most.get(label, self.group.size), name="at_most") for label in self.labels]
+        if unknown := [label for label in most if label not in self._names]:
+            raise ValueError(f"at_most names the group {unknown[0]!r}, which groups does not have: {some(self.labels)}")
+        names = {label: f"at_most[{label!r}]" if isinstance(at_most, Mapping) else "at_most" for label in self.labels}
+        caps = [check_k(most.get(label, self.group.size), name=name) for label, name in names.items()]
         self.quotas = self.group, np.array(caps, dtype=np.intp)
 
     def _spread(self, size: int, n_outputs: int) -> None:
@@ -141,10 +148,26 @@ class PerGroup(_Labelled):
         if n_outputs > 1:
             self.atoms, self.counted = np.tile(np.arange(size), n_outputs), "features"
 
+    def require_keep(self, keep: np.ndarray) -> None:
+        assert self.quotas is not None
+        group, most = self.quotas
+        used = np.bincount(group[self.atoms_of(keep)] + 1, minlength=most.size + 1)[1:]
+        for number in np.flatnonzero(used > most):
+            raise ValueError(
+                f"keep names {used[number]} {self.counted} of group {self.labels[number]!r}, of which at_most allows "
+                f"{most[number]}; raise at_most, or keep fewer"
+            )
+        super().require_keep(keep)
+
     @property
     def words(self) -> str:
-        each = f"at most {self.at_most}" if not isinstance(self.at_most, Mapping) else "no more than allowed"
+        each = f"at most {self.at_most}" if not isinstance(self.at_most, Mapping) else "no more than at_most"
         return f"{super().words}, {each} in each of {len(self.labels)} groups"
+
+    def describe(self, w: Array) -> str:
+        if self.atoms is not None:
+            return super().describe(w)
+        return f"{np.count_nonzero(to_host(w))} of {self.words}"
 
     def __repr__(self) -> str:
         at_most = dict(self.at_most) if isinstance(self.at_most, Mapping) else self.at_most
@@ -194,5 +217,8 @@ class Rows(_OfFeatures):
         """All coefficients of the features that a user asks for, and the free coordinates."""
         assert self.atoms is not None
         features = check_indices(keep, self.most(n_features), "keep")
-        self.require_keep(features)
+        if features.size > self.k:
+            raise ValueError(
+                f"keep names {features.size} features, more than {self.words} allows; they count in k, so raise k"
+            )
         return np.flatnonzero(np.isin(self.atoms, [-1, *features]))

@@ -9,7 +9,8 @@ from .._core.arrays import norm
 from .._core.validation import check_count, check_k, check_positive
 from ..sets import ConstraintSet, EmptySlice
 from ..sets.polyhedron import Polyhedron
-from ..sparsity import as_sparsity
+from ..sparsity import Sparsity, as_sparsity
+from ._structures import attack_structures
 
 
 def check_set(
@@ -66,6 +67,7 @@ def check_set(
     attack.facts(max(2, n_trials // 10))
     if support_preserving or constraint.closed_under_zeroing:
         attack.support_preservation(n_trials)
+    attack_structures(attack, max(2, n_trials // 6))
 
 
 class _Attack:
@@ -266,35 +268,45 @@ class _Attack:
             if i not in support and abs(u[i]) > 1e3 * self.tol * (1 + norm(z)):
                 self.fail(f"shadow_prices say that coordinate {i} is worth nothing, and it is used", z=z, w=w, better=u)
 
-    def sparse_members(self, z: np.ndarray, n: int = 8) -> Iterator[np.ndarray]:
-        """Members near z on random supports of size k."""
-        for _ in range(n):
-            support = np.sort(self.rng.choice(self.d, self.k, replace=False))
+    def sparse_members(self, z: np.ndarray, sparsity: Sparsity | None = None, n: int = 8) -> Iterator[np.ndarray]:
+        """Members near z on random supports, of size k or of another sparsity."""
+        none = np.empty(0, dtype=np.intp)
+        supports: Iterator[np.ndarray]
+        if sparsity is None:
+            supports = (np.sort(self.rng.choice(self.d, self.k, replace=False)) for _ in range(n))
+        elif sparsity.n_supports(self.d, none) <= 4 * n:
+            supports = sparsity.supports(self.d, none)
+        else:
+            supports = (sparsity.best_support(self.rng.standard_normal(self.d)) for _ in range(n))
+        for support in supports:
             try:
                 yield self.embed(self.constraint.project(z[support], support), support)
             except EmptySlice:
                 continue
 
-    def sparse_maximum(self, z: np.ndarray, mu: float) -> None:
-        known = self.constraint.knows_maximum(as_sparsity(self.k), mu)
+    def sparse_maximum(self, z: np.ndarray, mu: float, sparsity: Sparsity | None = None) -> None:
+        asked = as_sparsity(self.k) if sparsity is None else sparsity
+        known = self.constraint.knows_maximum(asked, mu)
         try:
-            found = self.constraint.sparse_maximum(z, self.k, mu) if known else None
+            found = self.constraint.sparse_maximum(z, self.k if sparsity is None else asked, mu) if known else None
         except EmptySlice:
             return
         if found is None and known:
             said = f"knows_maximum, by default has_sparse_maximum, says at mu={mu:g} that it is known"
+            said = said if sparsity is None else f"knows_maximum({asked!r}, mu={mu:g}) says that it is known"
             self.fail(f"{said}, and sparse_maximum gives None", z=z)
         if found is None or found[1] is None:
             return
         value, w = found[0], np.asarray(found[1])
-        what = f"sparse_maximum(z, k={self.k}, mu={mu:g})"
-        if np.count_nonzero(w) > self.k:
-            self.fail(f"{what} has {np.count_nonzero(w)} nonzeros", z=z, w=w)
+        what = f"sparse_maximum(z, {f'k={self.k}' if sparsity is None else repr(asked)}, mu={mu:g})"
+        if not asked.allows(w):
+            used = f"{np.count_nonzero(w)} nonzeros" if sparsity is None else f"{asked.describe(w)}: too much"
+            self.fail(f"{what} has {used}", z=z, w=w)
         self.require_member(w, what, z=z)
         scale = norm(z) + mu * norm(w)
         if not abs(float(z @ w - 0.5 * mu * w @ w) - value) <= self.tol * (1 + scale) * (1 + norm(w)):
             self.fail(f"{what} says {value:.8g}, which is not the value at its maximiser", z=z, w=w)
-        for u in self.sparse_members(z / mu if mu else 1e3 * z):
+        for u in self.sparse_members(z / mu if mu else 1e3 * z, sparsity):
             there = float(z @ u - 0.5 * mu * u @ u)
             if there > value + self.tol * (1 + scale) * (1 + norm(u)):
                 self.fail(f"{what} says {value:.8g}, and another member has {there:.8g}", z=z, w=w, other=u)

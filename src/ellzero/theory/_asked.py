@@ -5,12 +5,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from .._core.arrays import norm
+import numpy as np
+
+from .._core.arrays import Array, norm, to_host
 from .._core.validation import check_nonnegative, check_number, check_positive
 from ..risks import Risk
 from ..risks.base import Constant, Point
 from ..sets import ConstraintSet, Everywhere
 from ..solver.problem import for_every_output
+from ..sparsity import Sparsity
 from .constants import curvature_of, largest_norm, variance_bound
 from .forms import Form, prescribe_form
 from .parameters import THEOREMS, Prescription
@@ -22,7 +25,7 @@ class Asked:
 
     risk: Risk
     theorem: str
-    k: int
+    sparsity: Sparsity
     k_bar: int
     constraint: ConstraintSet | None
     rho: float
@@ -41,7 +44,7 @@ class Asked:
     def __post_init__(self) -> None:
         self.curvature = curvature_of(self.risk)
         self.d = self.risk.n_features
-        self.k = min(self.k, self.d)
+        self.k = self.sparsity.k
         self.row = THEOREMS[self.theorem]
         self.constrained = self.theorem.endswith("-2SP")
         self.gamma = self._fitted(self.constraint)
@@ -63,8 +66,8 @@ class Asked:
         return gamma
 
     def levels(self, k: int) -> tuple[int, int]:
-        """At how many coordinates L and ν are needed."""
-        s = min(self.row.level * k, self.d)
+        """At how many coordinates L and ν are needed: those of 2k (or 3k) of what is counted, the largest."""
+        s = self.sparsity.widest(self.row.level * k, self.d)
         return (max(s, self.s2 or self.d) if self.row.oracle == "directions" else s), s
 
     def constants(self, k: int) -> tuple[Constant, Constant]:
@@ -89,6 +92,27 @@ class Asked:
             form, self.theorem, max(L.value, nu.value), nu.value, k=k, k_bar=self.k_bar, rho=self.rho,
             alpha=self.alpha, B=B, d=self.d, s2=self.s2,
         )  # fmt: skip
+
+    def is_w_bar(self, w: Array) -> bool:
+        """Whether a vector has at most k̄ of what is counted and, in each group, at most k̄/k of its quota.
+
+        A quota of as much as there is in its group does not limit anything.
+        """
+        used = self.sparsity.atoms_of(np.flatnonzero(to_host(w)))
+        if used.size > self.k_bar or self.sparsity.quotas is None:
+            return used.size <= self.k_bar
+        group, most = self.sparsity.quotas
+        counts, sizes = (np.bincount(g + 1, minlength=most.size + 1)[1:] for g in (group[used], group))
+        return bool(((counts * self.k <= self.k_bar * most) | (sizes <= most)).all())
+
+    @property
+    def words_of_w_bar(self) -> str:
+        """What w̄ may use."""
+        words = self.sparsity.how_many(self.k_bar)
+        words = words.replace("1", "one") if self.k_bar == 1 else words
+        if self.sparsity.quotas is None:
+            return words
+        return f"{words} and, in each group, {self.k_bar}/{self.k} of its quota"
 
     @cached_property
     def lower_bound(self) -> float:
@@ -119,7 +143,7 @@ class Asked:
     @cached_property
     def reach(self) -> float | None:
         """A bound on ||w|| over the k-sparse members of Γ."""
-        return largest_norm(self.gamma, self.k, self.d)
+        return largest_norm(self.gamma, self.sparsity.widest(self.k, self.d), self.d)
 
     @cached_property
     def distance(self) -> float | None:
@@ -128,7 +152,7 @@ class Asked:
             return check_nonnegative(self.given_radius, "radius")
         if self.w_bar is not None:
             return norm(self.start.w - self.w_bar.w)
-        of_w_bar = largest_norm(self.gamma, self.k_bar, self.d)
+        of_w_bar = largest_norm(self.gamma, self.sparsity.widest(self.k_bar, self.d), self.d)
         return None if of_w_bar is None else of_w_bar + norm(self.start.w)
 
     @cached_property

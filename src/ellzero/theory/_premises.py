@@ -49,9 +49,12 @@ def premises(asked: Asked, form: Form, p: Prescription | None, k_required: int |
 
 
 def _support(asked: Asked) -> Premise:
-    holds = asked.gamma.preserves_support
+    holds = asked.sparsity.preserved_by(asked.gamma)
+    why = asked.gamma.why
+    if holds and not asked.gamma.preserves_support:
+        why = f"{asked.sparsity.counted} of a member may be set to zero as a whole"
     remedy = "a set closed under zeroing: SubSimplex for Simplex, bounds around 0 for Box; else a certificate"
-    return Premise("Γ preserves supports", holds, asked.gamma.why, "" if holds else remedy)
+    return Premise("Γ preserves supports", holds, why, "" if holds else remedy)
 
 
 def _bounded_below(asked: Asked) -> Premise:
@@ -72,7 +75,7 @@ def _rho(asked: Asked) -> Premise:
 
 def _smooth(asked: Asked, L: Constant) -> Premise:
     name = "L'" if asked.row.oracle == "directions" else "L"
-    text = f"{name} = {L.value:.6g} at s = {asked.levels(asked.k)[0]}, {_source(L, asked.given_L)}"
+    text = f"{name} = {L.value:.6g} at s = {_level(asked, 0)}, {_source(L, asked.given_L)}"
     if not 0 < L.value < math.inf:
         return Premise("R smooth", False, text, "a loss of bounded curvature, or L= by hand")
     if L.source == "estimate":
@@ -82,7 +85,7 @@ def _smooth(asked: Asked, L: Constant) -> Premise:
 
 def _strongly_convex(asked: Asked, L: Constant, nu: Constant) -> Premise:
     s = asked.levels(asked.k)[1]
-    text = f"ν = {nu.value:.6g} at s = {s}, {_source(nu, asked.given_nu)}"
+    text = f"ν = {nu.value:.6g} at s = {_level(asked, 1)}, {_source(nu, asked.given_nu)}"
     if nu.value > 0 and nu.source != "estimate":
         return Premise("R strongly convex", True, text)
     remedy = "ridge > 0, which gives ν >= ridge; " if asked.risk.takes_ridge else ""
@@ -90,6 +93,14 @@ def _strongly_convex(asked: Asked, L: Constant, nu: Constant) -> Premise:
     if nu.source == "bound" and (estimate := asked.curvature.at(s).estimate) is not None:
         text += f"; at most {estimate.strong_convexity.value:.4g}, found on a support"
     return Premise("R strongly convex", None if nu.value > 0 else False, text, remedy)
+
+
+def _level(asked: Asked, which: int) -> str:
+    """At how many coordinates a constant is needed, and why so many."""
+    s = asked.levels(asked.k)[which]
+    if asked.sparsity.atoms is None:
+        return str(s)
+    return f"{s} coordinates of the {asked.row.level * asked.k} largest {asked.sparsity.counted}"
 
 
 def _source(constant: Constant, given: Constant | None) -> str:
@@ -105,13 +116,15 @@ def _enough(asked: Asked, form: Form, p: Prescription | None, k_required: int | 
     if k >= sparsity_needed(form, p.k_ratio, k_bar):
         return Premise(name, True, f"{text}; k = {k} covers k̄ <= {p.k_bar_max}")
     text += f"; k = {k} falls short by a factor {p.k_ratio * k_bar / k:.3g}" + _at_best(asked, form)
-    if k >= asked.d:
+    most = asked.sparsity.most(asked.d)
+    if k >= most:
         remedy = "k = d leaves no sparsity constraint: projected gradient on the convex problem needs no such k"
         return Premise(name, False, text, remedy)
     if k_required is None:
         remedies = ["no k is known to suffice (ν is not known to be positive at a larger one)"]
     else:
-        remedies = [f"k >= {k_required}" + (f" (out of reach, d = {asked.d})" if k_required > asked.d else "")]
+        there = f"d = {asked.d}" if asked.sparsity.plain else f"there are {most} {asked.sparsity.counted}"
+        remedies = [f"k >= {k_required}" + (f" (out of reach, {there})" if k_required > most else "")]
     if p.k_bar_max:
         remedies.append(f"k_bar <= {p.k_bar_max}")
     kappa = p.kappa * math.sqrt(k / (p.k_ratio * k_bar))  # the ratio grows with κ², unless 1/ρ² rules it
@@ -171,14 +184,15 @@ def _variance_at_start(asked: Asked) -> float:
 
 def _reference(asked: Asked) -> Premise:
     assert asked.w_bar is not None
-    nonzeros = int(np.count_nonzero(to_host(asked.w_bar.w)))
-    inside = asked.gamma.contains(asked.w_bar.w)
-    text = f"{nonzeros} nonzeros, " + ("in Γ" if inside else f"outside Γ by {asked.gamma.violation(asked.w_bar.w):.2g}")
-    holds = inside and nonzeros <= asked.k_bar
-    return Premise("reference is a w̄", holds, text, "" if holds else f"one in Γ with at most {asked.k_bar} nonzeros")
+    inside, used = asked.gamma.contains(asked.w_bar.w), asked.sparsity.count(asked.w_bar.w)
+    where = "in Γ" if inside else f"outside Γ by {asked.gamma.violation(asked.w_bar.w):.2g}"
+    text = f"{used} {asked.sparsity.counted}, {where}"
+    holds = inside and asked.is_w_bar(asked.w_bar.w)
+    return Premise("reference is a w̄", holds, text, "" if holds else f"one in Γ with at most {asked.words_of_w_bar}")
 
 
 def _start(asked: Asked) -> Premise:
-    nonzeros = int(np.count_nonzero(to_host(asked.start.w)))
-    holds = nonzeros <= asked.k
-    return Premise("w_0 k-sparse", holds, f"{nonzeros} nonzeros", "" if holds else f"at most {asked.k} nonzeros")
+    sparsity, w = asked.sparsity, asked.start.w
+    holds, found = sparsity.allows(w), f"{sparsity.count(w)} {sparsity.counted}"
+    remedy = f"at most {asked.k} nonzeros" if sparsity.plain else sparsity.words
+    return Premise("w_0 k-sparse", holds, found, "" if holds else remedy)

@@ -20,8 +20,7 @@ _FORMS = {"paper": "the paper's", "sharp": "sharper", "widest": "widest"}
 def promise(asked: Asked, p: Prescription, n_iter: int | None, left: float) -> str:
     """The bound as a sentence."""
     steps = "T" if n_iter is None else f"{n_iter}"
-    nonzeros = "one nonzero" if asked.k_bar == 1 else f"{asked.k_bar} nonzeros"
-    who = f"every w̄ {'in Γ ' if asked.constrained else ''}with at most {nonzeros}"
+    who = f"every w̄ {'in Γ ' if asked.constrained else ''}with at most {asked.words_of_w_bar}"
     if p.theorem == "IHT":
         return f"After {steps} iterations R(w_t) <= R(w̄) + {left:.4g}, for {who}."
     limit = "R(w̄)"
@@ -73,9 +72,14 @@ def rows(g: Guarantee) -> list[tuple[str, list[str]]]:
     return [(title, entries) for title, entries in table if any(entry != "-" for entry in entries)]
 
 
+def title_of(g: Guarantee) -> str:
+    """What was asked."""
+    return f"{g.theorem}, k = {g.k}, k̄ = {g.k_bar}" + ("" if g.sparsity.plain else f", {g.sparsity.words}")
+
+
 def as_text(g: Guarantee) -> str:
     """The report."""
-    lines = [f"ellzero guarantee: {g.theorem}, k = {g.k}, k̄ = {g.k_bar}"]
+    lines = [f"ellzero guarantee: {title_of(g)}"]
     lines += _wrapped("verdict", verdict(g), 2)
     title, sentence = _promised(g)
     if sentence:
@@ -111,7 +115,7 @@ def as_html(g: Guarantee) -> str:
     notes = "".join(f"<p><small>{escape(note)}</small></p>" for note in g.notes)
     title, sentence = _promised(g)
     return (
-        f"<div><p><b>{escape(g.theorem)}, k = {g.k}, k̄ = {g.k_bar}: {escape(verdict(g))}</b></p>"
+        f"<div><p><b>{escape(title_of(g))}: {escape(verdict(g))}</b></p>"
         f"<p>{title}: {escape(sentence)}</p><table>{premises}</table>"
         f"<table><tr><th></th>{head}</tr>{body}</table>{notes}</div>"
     )

@@ -10,6 +10,7 @@ from .._core.validation import check_count, check_number, check_positive
 from ..risks import Risk
 from ..risks.base import Constant
 from ..sets import ConstraintSet
+from ..sparsity import Sparsity, as_sparsity
 from . import _report
 from ._asked import Asked
 from ._premises import Premise, premises
@@ -52,12 +53,13 @@ class Guarantee:
         As the paper states it, sharper, or as far as the proof reaches; see `ellzero.theory.forms`.
     others : tuple of Guarantee
         The other forms. `sharp` and `widest` pick one, `best` the one that promises most.
-    theorem, k, k_bar, rho, factor, epsilon, mu, L, nu, notes
+    theorem, sparsity, k, k_bar, rho, factor, epsilon, mu, L, nu, notes
         What the numbers above are for.
     """
 
     theorem: str
     form: Form
+    sparsity: Sparsity
     k: int
     k_bar: int
     premises: tuple[Premise, ...]
@@ -113,7 +115,7 @@ class Guarantee:
 
 def guarantee(
     risk: Risk,
-    k: int,
+    k: int | Sparsity,
     k_bar: int,
     constraint: ConstraintSet | None = None,
     method: Any = "IHT-2SP",
@@ -139,8 +141,11 @@ def guarantee(
     Parameters
     ----------
     risk : Risk
-    k, k_bar : int
-        Nonzeros of the iterates, and of the w̄ they are compared with.
+    k : int or sparsity
+        Nonzeros of the iterates; or whole groups or features of several outputs (`Groups`, `Rows`), over whose
+        coordinates L and ν are then taken; or nonzeros under quotas (`PerGroup`).
+    k_bar : int
+        How many of the same the w̄ has that they are compared with; under quotas k̄/k of what each allows, too.
     constraint : ConstraintSet, optional
         Γ; None means the whole space.
     method : str
@@ -187,18 +192,38 @@ def guarantee(
     theorem = _ALIASES.get(theorem, theorem)
     if theorem not in THEOREMS:
         raise ValueError(f"method must be one that a theorem covers ({', '.join(THEOREMS)}), got {method!r}")
-    k, k_bar = check_count(k, "k"), check_count(k_bar, "k_bar")
-    if k_bar > min(k, risk.n_features):
+    sparsity, k_bar = _counted(k, risk, theorem), check_count(k_bar, "k_bar")
+    if k_bar > sparsity.k:
+        k = k.k if isinstance(k, Sparsity) else k
         raise ValueError(f"k_bar must be at most k={k}, got k_bar={k_bar}; raise k or compare with a sparser w̄")
     if theorem.endswith("-2SP"):
         rho = check_number(rho, "rho", low=0, high=1, open_low=True, open_high=True)
     asked = Asked(
-        risk=risk, theorem=theorem, k=k, k_bar=k_bar, constraint=constraint, rho=rho, alpha=alpha, s2=s2,
+        risk=risk, theorem=theorem, sparsity=sparsity, k_bar=k_bar, constraint=constraint, rho=rho, alpha=alpha, s2=s2,
         given_epsilon=epsilon, given_B=B, given_mu=mu, given_radius=radius, given_lower_bound=lower_bound,
         given_L=_constant(L, "L"), given_nu=_constant(nu, "nu"), reference=reference, x0=x0,
     )  # fmt: skip
     first, *rest = (_state(asked, form) for form in forms_of(theorem, rho))
     return replace(first, others=tuple(rest))
+
+
+def _counted(k: int | Sparsity, risk: Risk, theorem: str) -> Sparsity:
+    """What is counted, of w; refuses what no theorem is about."""
+    if not isinstance(k, Sparsity):
+        return as_sparsity(check_count(k, "k")).within(risk.n_features)
+    check_count(k.k, "k")
+    sparsity = k.within(risk.n_features, risk.n_outputs)
+    if not sparsity.by_atoms:
+        raise ValueError(
+            f"no theorem is known for {k!r}: they are about nonzeros, groups, features of several outputs and quotas; "
+            "certify says afterwards how good an answer is, where it can"
+        )
+    if not sparsity.plain and THEOREMS[theorem].oracle == "directions":
+        raise ValueError(
+            f"the theorem of {theorem} bounds the errors of random directions on k coordinates, and is not stated for "
+            f"{sparsity.words}; there are IHT and HSG-HT, and with Γ IHT-2SP and HSG-HT-2SP"
+        )
+    return sparsity
 
 
 def _constant(value: float | Constant | None, name: str) -> Constant | None:
@@ -211,8 +236,9 @@ def _state(asked: Asked, form: Form) -> Guarantee:
     """The answer in one form."""
     L, nu = asked.constants(asked.k)
     common: dict[str, Any] = {
-        "theorem": asked.theorem, "form": form, "k": asked.k, "k_bar": asked.k_bar, "L": L, "nu": nu,
-        "epsilon": asked.epsilon, "proved": asked.row.oracle != "directions", "mu": asked.mu,
+        "theorem": asked.theorem, "form": form, "sparsity": asked.sparsity, "k": asked.k,
+        "k_bar": asked.k_bar, "L": L, "nu": nu, "epsilon": asked.epsilon, "mu": asked.mu,
+        "proved": asked.row.oracle != "directions",
     }  # fmt: skip
     if not asked.usable(asked.k):
         alpha = 1.0 if asked.row.oracle == "full" else asked.alpha
@@ -269,6 +295,8 @@ def _notes(asked: Asked, bound: float | None) -> tuple[str, ...]:
             "As stated in the paper, not proved: its proof bounds the gradient's error on a fixed support, and uses "
             "the bound on one that the random directions have chosen."
         )
+    if asked.sparsity.quotas is not None:
+        notes.append("k_required and k_bar_max are for quotas that grow with k; a quota of its group's size is none.")
     if asked.constrained and asked.gamma.whole_space:
         plain = asked.theorem.removesuffix("-2SP")
         notes.append(f"Γ is the whole space: method={plain!r} promises R(w̄) + ε, without a factor.")
