@@ -14,7 +14,10 @@ ALL = [
     "growth",
     "tracking",
     "gene-expression",
+    "survival",
     "certificates",
+    "low-rank",
+    "multi-target",
     "peers",
 ]  # by name alone: fuzz takes half an hour, interleaved needs another checkout, devices an accelerator
 

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from . import gammas
-from .objectives import Form, Model, huber, logistic, multinomial, poisson
-from .rationals import definite, integers, solve
+from . import gammas, sparsities
+from .objectives import Form, Model, gamma, huber, logistic, multinomial, poisson, quantile, squared_hinge
+from .rationals import Vector, definite, integers, solve
 from .regions import Region
 
 FAMILIES = {"gaussian": 2.0, "collinear": 3.0, "conditioned": 3.0, "copies": 2.0, "dummies": 1.0, "scales": 2.0,
             "column scales": 2.0, "float32": 1.5, "weights": 1.0, "in the span": 1.0, "optimum at 0": 1.0,
             "integer": 1.0, "portfolio": 0.7}  # fmt: skip
 RISKS = {"LeastSquares": 45.0, "Quadratic": 40.0, "Logistic": 4.0, "Huber": 4.0, "Poisson": 3.5, "Multinomial": 3.5}
+#: from this case on there are offsets, and further losses; those before stay what they were
+LATER = 100_000
+FURTHER = {"LeastSquares": 15.0, "Logistic": 6.0, "Huber": 6.0, "Poisson": 6.0, "Multinomial": 6.0,
+           "Gamma": 20.0, "SquaredHinge": 20.0, "Quantile": 20.0}  # fmt: skip
 MODES = {"root": 0.45, "certify timed": 0.3, "exact timed": 0.2, "auto timed": 0.05}
 SLOW_MODES = {
     "root": 0.85,
@@ -36,6 +41,7 @@ class Header:
     gamma: str
     mode: str
     full: bool  # whether every support is looked at
+    counted: str = "coordinates"
 
 
 @dataclass
@@ -50,19 +56,39 @@ class Case:
     region: Region
     single: bool
     unit: np.ndarray  # how large entries of good answers are
+    counted: sparsities.Counted | None = None  # where it is more than k coordinates
+
+    @property
+    def asked(self) -> Any:
+        """What the library is given for k."""
+        return self.k if self.counted is None else self.counted.asked
+
+    def admits(self, w: Vector) -> bool:
+        """Whether w is sparse."""
+        return len(w) <= self.k if self.counted is None else self.counted.admits(w)
+
+    def supports(self) -> list[tuple[int, ...]]:
+        """Every largest one."""
+        if self.counted is not None:
+            return self.counted.supports()
+        return list(itertools.combinations(range(self.objective.d), min(self.k, self.objective.d)))
 
 
 def header(seed: int) -> Header:
     """The first draws of a case."""
     rng = np.random.default_rng([1313, seed])
-    family, risk = (_draw(rng, table) for table in (FAMILIES, RISKS))
+    family, risk = (_draw(rng, table) for table in (FAMILIES, RISKS if seed < LATER else FURTHER))
     mode = _draw(rng, MODES if risk in ("LeastSquares", "Quadratic") else SLOW_MODES)
     gamma = str(rng.choice(gammas.ALL))
     if family == "portfolio":
         risk, gamma = "Quadratic", str(rng.choice(["Simplex", "Portfolio", "Simplex"]))
     if risk in ("LeastSquares", "Quadratic") and rng.random() < 0.3 and family != "portfolio":
         gamma = "Everywhere"
-    return Header(seed, family, risk, gamma, mode, bool(rng.random() < 0.3))
+    full, counted = bool(rng.random() < 0.3), "coordinates"
+    if seed >= sparsities.FIRST:
+        counted = _draw(rng, sparsities.OF_OUTPUTS if risk == "Multinomial" else sparsities.SPARSITIES)
+        gamma = gamma if gamma in sparsities.GAMMAS else str(rng.choice(sparsities.GAMMAS))
+    return Header(seed, family, risk, gamma, mode, full, counted)
 
 
 def _draw(rng: np.random.Generator, table: dict[str, float]) -> str:
@@ -80,6 +106,11 @@ def case(seed: int) -> Case:
     if head.family == "collinear" and rng.random() < 0.4:
         d = 2
     k = int(rng.integers(1, 4)) if outputs > 1 else int(rng.integers(1, min(d, 3) + 1))
+    counted = None
+    if head.counted != "coordinates":
+        d += outputs == 1
+        counted = sparsities.draw(rng, head.counted, d, outputs)
+        k = max(map(len, counted.supports()))
     X, v, intercept = _data(rng, head.family, n, d)
     if head.family == "optimum at 0":
         v = v * 0 if rng.random() < 0.5 else v - X @ np.linalg.lstsq(X, v)[0]
@@ -95,10 +126,10 @@ def case(seed: int) -> Case:
     if head.risk == "Quadratic":
         risk, objective = _quadratic(rng, head, X, v)
     else:
-        risk, objective = _model(rng, head.risk, X, v, ridge, weight, intercept, outputs)
+        risk, objective = _model(rng, head, X, v, ridge, weight, intercept, outputs)
     size = _size(rng, risk, X, v, outputs)
     gamma, region = gammas.draw(rng, head.gamma, size, k, single)
-    return Case(head, k, risk, gamma, objective, region, single, size)
+    return Case(head, k, risk, gamma, objective, region, single, size, counted)
 
 
 def _data(rng: np.random.Generator, family: str, n: int, d: int) -> tuple[np.ndarray, np.ndarray, bool]:
@@ -179,31 +210,45 @@ def _quadratic(rng: np.random.Generator, head: Header, X: np.ndarray, v: np.ndar
 
 
 def _model(
-    rng: np.random.Generator, name: str, X: np.ndarray, v: np.ndarray, ridge: float, weight: Any, intercept: bool,
+    rng: np.random.Generator, head: Header, X: np.ndarray, v: np.ndarray, ridge: float, weight: Any, intercept: bool,
     outputs: int,
 ) -> tuple[Any, Any]:  # fmt: skip
     import ellzero
 
-    options = {"ridge": ridge, "sample_weight": weight, "fit_intercept": intercept}
+    scaled = np.asarray(v, float) / max(np.abs(v).max(initial=0), 1e-300)
+    name, offset = head.risk, None
+    if head.seed >= LATER and rng.random() < 0.4:
+        linear = name in ("LeastSquares", "Huber", "Quantile")
+        size = (np.abs(v).max(initial=0) or 1.0) * 10 ** rng.uniform(-3, 6) if linear else 10 ** rng.uniform(-3, 1)
+        offset = (size * rng.standard_normal((v.size, outputs) if outputs > 1 else v.size)).astype(v.dtype)
+    options = {"ridge": ridge, "sample_weight": weight, "fit_intercept": intercept, "offset": offset}
     make = getattr(ellzero.risks, name)
     if name == "LeastSquares":
-        return make(X, v, **options), Form.least_squares(X, v, ridge, weight, intercept)
-    scaled = np.asarray(v, float) / max(np.abs(v).max(initial=0), 1e-300)
+        return make(X, v, **options), Form.least_squares(X, v, ridge, weight, intercept, offset)
     if name == "Huber":
         y = (v + (rng.random(v.size) < 0.2) * 8 * np.abs(v).max()).astype(v.dtype)
         delta = float(np.float32(max(np.median(np.abs(y)), 1e-3) * rng.uniform(0.1, 3)))
-        return make(X, y, **options, delta=delta), Model(huber(delta), X, y, ridge, weight, intercept, 1)
-    if name == "Logistic":
+        return make(X, y, **options, delta=delta), Model(huber(delta), X, y, ridge, weight, intercept, 1, offset)
+    if name == "Quantile":
+        level, s = float(rng.uniform(0.05, 0.95)), float((np.abs(v).max() or 1.0) * 10 ** rng.uniform(-5, 0))
+        loss = quantile(level, s)
+        risk = make(X, v, **options, quantile=level, smoothing=s)
+        return risk, Model(loss, X, v, ridge, weight, intercept, 1, offset)
+    if name in ("Logistic", "SquaredHinge"):
         y = np.where(scaled + rng.choice([0.0, 0.5]) * rng.standard_normal(v.size) > 0, 1.0, -1.0)
         y[:2] = 1.0, -1.0
-        return make(X, y, **options), Model(logistic, X, y, ridge, weight, intercept, 1)
+        loss = logistic if name == "Logistic" else squared_hinge
+        return make(X, y, **options), Model(loss, X, y, ridge, weight, intercept, 1, offset)
+    if name == "Gamma":
+        y = (np.exp(2 * scaled) * rng.gamma(rng.choice([0.5, 5.0]), 1.0, v.size) + 1e-6).astype(v.dtype)
+        return make(X, y, **options), Model(gamma, X, y, ridge, weight, intercept, 1, offset)
     if name == "Poisson":
         y = rng.poisson(np.exp(2 * scaled)).astype(v.dtype)
         y[0] += 1
-        return make(X, y, **options), Model(poisson, X, y, ridge, weight, intercept, 1)
+        return make(X, y, **options), Model(poisson, X, y, ridge, weight, intercept, 1, offset)
     y = np.clip(np.rint(scaled + rng.choice([0.2, 1.0]) * rng.standard_normal(v.size)), -1, 1).astype(int) + 1
     y[:3] = 0, 1, 2
-    return make(X, y, **options), Model(multinomial, X, y, ridge, weight, intercept, outputs)
+    return make(X, y, **options), Model(multinomial, X, y, ridge, weight, intercept, outputs, offset)
 
 
 def _size(rng: np.random.Generator, risk: Any, X: np.ndarray, v: np.ndarray, outputs: int) -> np.ndarray:
@@ -211,7 +256,7 @@ def _size(rng: np.random.Generator, risk: Any, X: np.ndarray, v: np.ndarray, out
     columns = np.linalg.norm(np.asarray(X, float), axis=0)
     columns = np.where(columns > 0, columns, 1.0)
     target = float(np.linalg.norm(v)) or 1.0
-    linear = type(risk).__name__ in ("LeastSquares", "Quadratic", "Huber")
+    linear = type(risk).__name__ in ("LeastSquares", "Quadratic", "Huber", "Quantile")
     size = (target if linear else np.sqrt(len(v))) / columns
     if linear and rng.random() < 0.3:
         together = np.abs(np.linalg.lstsq(np.asarray(X, float), np.asarray(v, float))[0])

@@ -32,9 +32,11 @@ class Form:
         return cls((q + q.T) * two, 2 * c * one, 0, 4 * one * two)
 
     @classmethod
-    def least_squares(cls, X: Any, y: Any, ridge: float, weight: Any, intercept: bool) -> Form:
-        """Σω(xᵀw + b - y)²/Σω + (ridge/2)||w||², with the best b or none."""
-        both, q = integers(np.column_stack([X, y]).astype(float))
+    def least_squares(cls, X: Any, y: Any, ridge: float, weight: Any, intercept: bool, offset: Any = None) -> Form:
+        """Σω(xᵀw + b + o - y)²/Σω + (ridge/2)||w||², with the best b or none."""
+        both, q = integers(np.column_stack([X, y, *([] if offset is None else [offset])]).astype(float))
+        if offset is not None:  # y - o, exactly
+            both = np.column_stack([both[:, :-2], both[:, -2] - both[:, -1]])
         omega = integers(np.ones(len(both)) if weight is None else weight)[0]
         total, D = sum(omega), sum(omega) * q * q
         gram = both.T @ (omega[:, None] * both)
@@ -125,6 +127,34 @@ def huber(delta: float) -> Callable[[list[mpmath.mpf], Any], Look]:
     return loss
 
 
+def gamma(z: list[mpmath.mpf], y: Any) -> Look:
+    """y exp(-z) - 1 - log(y) + z."""
+    ratio = y * MP.exp(-z[0])
+    return ratio - 1 - MP.log(y) + z[0], [1 - ratio], [[ratio]]
+
+
+def squared_hinge(z: list[mpmath.mpf], y: Any) -> Look:
+    """max(0, 1 - yz)², y = ±1."""
+    short = 1 - y * z[0]
+    if short <= 0:
+        return MP.mpf(0), [MP.mpf(0)], [[MP.mpf(0)]]
+    return short * short, [-2 * y * short], [[MP.mpf(2)]]
+
+
+def quantile(level: float, smoothing: float) -> Callable[[list[mpmath.mpf], Any], Look]:
+    """The pinball loss of y - z, its kink rounded off from below."""
+    tau, s = mp(level), mp(smoothing)
+
+    def loss(z: list[mpmath.mpf], y: Any) -> Look:
+        r = y - z[0]
+        if (tau - 1) * s <= r <= tau * s:
+            return r * r / (2 * s), [-r / s], [[1 / s]]
+        slope = tau if r > 0 else tau - 1
+        return slope * r - slope**2 * s / 2, [-slope], [[MP.mpf(0)]]
+
+    return loss
+
+
 def multinomial(z: list[mpmath.mpf], y: Any) -> Look:
     """log Σ exp(z_j) - z_y."""
     top = max(z)
@@ -136,23 +166,27 @@ def multinomial(z: list[mpmath.mpf], y: Any) -> Look:
 
 
 class Model:
-    """R(w) = Σω ℓ(xᵀw + b, y)/Σω + (ridge/2)||w||² in 72 digits, b an unknown of its own; w class by class."""
+    """R(w) = Σω ℓ(xᵀw + b + o, y)/Σω + (ridge/2)||w||² in 72 digits, b an unknown of its own; w class by class."""
 
     exact = False
 
-    def __init__(self, loss: Any, X: Any, y: Any, ridge: float, weight: Any, intercept: bool, outputs: int) -> None:
+    def __init__(
+        self, loss: Any, X: Any, y: Any, ridge: float, weight: Any, intercept: bool, outputs: int, offset: Any = None
+    ) -> None:
         self.loss, self.outputs, self.p = loss, outputs, X.shape[1]
         self.d, self.ridge = outputs * self.p, mp(float(ridge))
         self.X = [[MP.mpf(float(v)) for v in row] for row in X]
         self.y = [int(v) if outputs > 1 else MP.mpf(float(v)) for v in y]
+        known = np.zeros((len(y), outputs)) if offset is None else np.reshape(offset, (len(y), outputs))
+        self.offset = [[MP.mpf(float(v)) for v in row] for row in known]
         omega = [MP.mpf(float(v)) for v in (np.ones(len(y)) if weight is None else weight)]
         total = sum(omega)
         self.share = [v / total for v in omega]
         self.open = list(range(outputs > 1, outputs)) if intercept else []  # the first of several classes has b = 0
         self.n_intercepts = len(self.open)
 
-    def _predictions(self, w: dict[int, Any], b: list[Any], x: list[Any]) -> list[Any]:
-        z = [MP.mpf(0)] * self.outputs
+    def _predictions(self, w: dict[int, Any], b: list[Any], x: list[Any], offset: list[Any]) -> list[Any]:
+        z = list(offset)
         for i, v in w.items():
             z[i // self.p] += x[i % self.p] * v
         for j, v in zip(self.open, b, strict=True):
@@ -163,8 +197,8 @@ class Model:
         """R(w) at these intercepts, or at the best ones."""
         w = {i: mp(v) for i, v in w.items()}
         b = self.intercepts(w) if b is None else b
-        pairs = zip(self.share, self.X, self.y, strict=True)
-        total = sum(share * self.loss(self._predictions(w, b, x), y)[0] for share, x, y in pairs)
+        rows = zip(self.share, self.X, self.y, self.offset, strict=True)
+        total = sum(share * self.loss(self._predictions(w, b, x, o), y)[0] for share, x, y, o in rows)
         return total + self.ridge / 2 * sum(v * v for v in w.values())
 
     def look(self, w: dict[int, Any], b: list[Any], support: list[int]) -> Look:
@@ -172,8 +206,8 @@ class Model:
         places = [(i // self.p, i % self.p) for i in support] + [(j, -1) for j in self.open]
         n = len(places)
         value, g, H = MP.mpf(0), [MP.mpf(0)] * n, [[MP.mpf(0)] * n for _ in range(n)]
-        for share, x, y in zip(self.share, self.X, self.y, strict=True):
-            loss, slope, bend = self.loss(self._predictions(w, b, x), y)
+        for share, x, y, o in zip(self.share, self.X, self.y, self.offset, strict=True):
+            loss, slope, bend = self.loss(self._predictions(w, b, x, o), y)
             value += share * loss
             along = [x[f] if f >= 0 else 1 for _, f in places]
             for s, (j, _) in enumerate(places):

@@ -30,7 +30,7 @@ ERRORS = {
     "refused": "an own result or a feasible problem refused",
     "crash": "an exception that says nothing about the problem",
     "warning": "a numerical warning leaks",
-    "infeasible": "more than k nonzeros, or outside Γ",
+    "infeasible": "not sparse, or outside Γ",
     "late": "the time limit exceeded by more than 0.2 s",
     "hang": "no end",
 }
@@ -97,7 +97,7 @@ def examine(seed: int, seconds: float = 10.0) -> Verdict:
         except Hang:
             verdict.flag("hang", f"no answer in {seconds:g} s of CPU time")
         except Exception as error:
-            if not ("the objective at the start is" in str(error) and overflows(problem)):
+            if not ("the objective at the start is" in str(error) and overflows(problem)) and not empty(problem):
                 classify(error, verdict)
     for text in {str(w.message) for w in caught}:
         # NumPy's; the library's own warnings are written for its users. In single precision OpenBLAS reads beyond the
@@ -110,13 +110,19 @@ def examine(seed: int, seconds: float = 10.0) -> Verdict:
     return verdict
 
 
+def empty(problem: Case) -> bool:
+    """Whether a budget has no coordinate on any support of a problem with groups or quotas."""
+    budgets = [set(row.coef) for row in problem.region.rows if row.equal]
+    return problem.counted is not None and not any(all(b & set(s) for b in budgets) for s in problem.supports())
+
+
 def overflows(problem: Case) -> bool:
     """Whether R is beyond all floating-point numbers wherever the referee looks: a budget on columns of 1e7, say.
 
     It begins at members that the library's projection names, on every support, and goes down from there by itself.
     """
     values = []
-    for support in itertools.combinations(range(problem.objective.d), min(problem.k, problem.objective.d)):
+    for support in problem.supports():
         try:
             member = np.asarray(problem.gamma.project(np.zeros(len(support)), np.array(support)), float)
         except ValueError:  # no member there
@@ -146,7 +152,7 @@ def ask(problem: Case, verdict: Verdict) -> list[Claim]:
     limited = {"time_limit": LIMIT}
     method = {"method": "exact"} if mode == "exact timed" else {}
     options = method | (limited if mode in ("exact timed", "auto timed") else {})
-    result = _timed(options, lambda: ez.minimize(risk, problem.k, problem.gamma, **options), verdict)
+    result = _timed(options, lambda: ez.minimize(risk, problem.asked, problem.gamma, **options), verdict)
     answer = Claim(np.asarray(result.x), result.fun, optimal=result.status is ez.Status.OPTIMAL)
     verdict.enumerated = mode == "root"
     if mode == "exact timed":
@@ -190,8 +196,8 @@ def judge(problem: Case, claims: list[Claim], verdict: Verdict) -> None:
         value = _value(problem, w, claim.x)
         scale = max(abs(value), abs(zero - value))
         violation, allowed = region.violation(w), 4e-6 if problem.single else 1e-12
-        if len(w) > problem.k or violation > allowed:
-            verdict.flag("infeasible", f"{len(w)} nonzeros for k={problem.k}, violation {violation:.2g}")
+        if not problem.admits(w) or violation > allowed:
+            verdict.flag("infeasible", f"{len(w)} nonzeros for k={problem.asked!r}, violation {violation:.2g}")
         off = abs(exactly(float(claim.fun)) - value)
         # no x in double precision fits better than its rounding
         grain = 1e-28 * float(np.sum(np.abs(claim.x))) ** 2
@@ -200,7 +206,7 @@ def judge(problem: Case, claims: list[Claim], verdict: Verdict) -> None:
     full, best = reference(problem, points)
     verdict.enumerated &= full
     for claim, w in zip(claims, points, strict=True):
-        value = objective.value(w)
+        value = _value(problem, w, claim.x)
         scale = max(abs(best), abs(value), abs(zero - value), abs(zero - best))
         if math.isnan(claim.bound) or claim.bound == math.inf or claim.bound > best:
             above = ratio(exactly(claim.bound) - best, scale) if math.isfinite(claim.bound) else math.inf
@@ -209,7 +215,7 @@ def judge(problem: Case, claims: list[Claim], verdict: Verdict) -> None:
             verdict.flag(
                 "optimal", f"R(x) {float(value):.12g}, best {float(best):.12g}: {ratio(value - best, scale):.2g}"
             )
-    value = objective.value(points[0])
+    value = _value(problem, points[0], claims[0].x)
     floor = exactly(1e-9) * abs(zero - best)
     verdict.missed = verdict.enumerated and value - best > max(exactly(0.01) * abs(best), floor)
 
@@ -237,14 +243,18 @@ def reference(problem: Case, points: list[Vector]) -> tuple[bool, Any]:
     full = head.full or d <= 3
     rng = np.random.default_rng([1515, head.seed])
     if objective.exact and not region.curves:
-        if full:
+        if full and problem.counted is None:
             supports = [s for size in range(k + 1) for s in itertools.combinations(range(d), size)]
         else:
-            bases = [tuple(sorted(w)) for w in points] + [tuple(sorted(rng.choice(d, k, replace=False).tolist()))]
+            bases = problem.supports() if full else [tuple(sorted(w)) for w in points]
+            if problem.counted is None:
+                bases.append(tuple(sorted(rng.choice(d, k, replace=False).tolist())))
+            elif not full:
+                bases.append(problem.supports()[int(rng.integers(len(problem.supports())))])
             supports = list({s for b in bases for size in range(len(b) + 1) for s in itertools.combinations(b, size)})
         return full, objective.minimum(region, supports)[0]
     found = [polish(objective, region, w) for w in points]
-    supports = list(itertools.combinations(range(d), k))
+    supports = problem.supports()
     full &= len(supports) <= _MOST_DESCENTS
     if head.full or full:
         order = rng.permutation(len(supports))[:_MOST_DESCENTS]

@@ -2,6 +2,7 @@
 
     python -m benchmarks fuzz                                    # 100,000 cases
     python -m benchmarks fuzz --cases 2000 --only collinear      # a family, a risk, a set or a way to ask
+    python -m benchmarks fuzz --cases 2000 --only Groups         # or PerGroup, Rows: cases from 1,000,000 on
     python -m benchmarks fuzz --replay 1234                      # one case, told in full
 
 Case N is drawn from the integer N alone; --seed is the first one. The exit status is 1 if there was any error.
@@ -16,8 +17,9 @@ import os
 import sys
 import time
 
-from .cases import FAMILIES, RISKS, header
+from .cases import FAMILIES, FURTHER, RISKS, header
 from .referee import ERRORS, Verdict, case, examine
+from .sparsities import FIRST, SPARSITIES
 
 CHUNK = 50
 SHOWN = 6  # seeds of every error
@@ -29,7 +31,7 @@ def main(options=()):
     parser.add_argument("--cases", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=0, help="the integer of the first case (0)")
     parser.add_argument("--jobs", type=int, default=2, help="processes (2)")
-    parser.add_argument("--only", default="", help="cases whose family, risk, set or mode has this name")
+    parser.add_argument("--only", default="", help="cases whose family, risk, set, mode or sparsity has this name")
     parser.add_argument("--patience", type=float, default=10.0, help="CPU seconds before a case counts as a hang (10)")
     parser.add_argument("--replay", type=int, help="run this case alone and tell all about it")
     args = parser.parse_args(list(options))
@@ -54,6 +56,8 @@ def main(options=()):
 
 def seeds(args):
     """The integers of the cases that were asked for."""
+    if args.only in SPARSITIES:
+        args.seed = max(args.seed, FIRST)
     fitting = (n for n in itertools.count(args.seed) if not args.only or args.only in vars(header(n)).values())
     return itertools.islice(fitting, args.cases)
 
@@ -62,7 +66,7 @@ def replay(seed, patience):
     """One case, told in full."""
     problem = case(seed)
     print(problem.header)
-    print(f"k = {problem.k}, {problem.gamma!r}, {type(problem.risk).__name__}, {vars(problem.risk)}")
+    print(f"k = {problem.asked!r}, {problem.gamma!r}, {type(problem.risk).__name__}, {vars(problem.risk)}")
     verdict = examine(seed, patience)
     print(f"proved optimal: {verdict.proved}, missed: {verdict.missed}, {verdict.seconds:.2f} s")
     for kind, words in verdict.flags:
@@ -159,7 +163,7 @@ class Tally:
     """Counts by risk and by family."""
 
     def __init__(self):
-        self.by = {name: collections.Counter() for name in (*RISKS, *FAMILIES)}
+        self.by = {name: collections.Counter() for name in (*{**RISKS, **FURTHER}, *FAMILIES, *SPARSITIES)}
         self.total = collections.Counter()
         self.found = collections.defaultdict(list)
 
@@ -174,8 +178,10 @@ class Tally:
             missed=verdict.missed,
             milliseconds=round(1000 * verdict.seconds),
         )
-        for counter in (self.by[head.risk], self.by[head.family], self.total):
-            counter.update(counts)
+        for name in (head.risk, head.family, head.counted):
+            if name in self.by:
+                self.by[name].update(counts)
+        self.total.update(counts)
         for kind, words in dict(verdict.flags).items():
             self.found[kind].append((head, words))
         if verdict.missed:
@@ -200,6 +206,7 @@ class Tally:
             if found:
                 lines.append(f"{kind} ({ERRORS.get(kind, 'more than 1% above the enumerated optimum')}): {len(found)}")
                 lines += [
-                    f"  --replay {h.seed}: {h.risk}, {h.gamma}, {h.family}, {h.mode}. {w}" for h, w in found[:SHOWN]
+                    f"  --replay {h.seed}: {h.risk}, {h.gamma}, {h.family}, {h.mode}, {h.counted}. {w}"
+                    for h, w in found[:SHOWN]
                 ]
         return "\n".join(lines)

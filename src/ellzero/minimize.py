@@ -280,7 +280,7 @@ def _levels(ks: Any, risk: Risk, kept: np.ndarray) -> list[Sparsity]:
     if isinstance(ks, numbers.Integral):
         ks = Coordinates(check_count(ks, "ks", low=max(1, kept.size)))
     if isinstance(ks, Sparsity):
-        within = ks.within(risk.n_features)
+        within = ks.within(risk.n_features, risk.n_outputs)
         ks = [*map(ks.with_k, range(max(1, within.size(kept)), within.k + 1)), *([ks] if ks.k else [])]
     if isinstance(ks, (str, bytes)) or not isinstance(ks, Iterable) or getattr(ks, "ndim", 1) == 0:
         raise TypeError(

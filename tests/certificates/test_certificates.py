@@ -22,9 +22,9 @@ from ellzero.certificates.atoms import Atoms, simplex_minimum
 from ellzero.certificates.perspective import Perspective
 from ellzero.certificates.perspective_dual import PerspectiveDual
 from ellzero.certificates.quadratic_form import improve_split, is_positive, smallest_eigenvalue
-from ellzero.certificates.relaxation import Decisions
 from ellzero.certificates.root_bound import bound_root
 from ellzero.certificates.smooth_parts import smooth_part
+from ellzero.certificates.supports import Decisions, Supports
 from ellzero.sets.polyhedron import Polyhedron
 from ellzero.solver.exchanges import refit
 
@@ -75,6 +75,9 @@ def make_risks(rng, n, d=D):
         "logistic": ez.risks.Logistic(X, label, ridge=0.1, fit_intercept=True),
         "flat logistic": ez.risks.Logistic(X, label),
         "poisson": ez.risks.Poisson(0.3 * X, rng.poisson(np.exp(0.3 * X @ w)), ridge=0.1),
+        "gamma": ez.risks.Gamma(0.3 * X, np.exp(0.3 * y), ridge=0.1, fit_intercept=True),
+        "squared hinge": ez.risks.SquaredHinge(X, label, ridge=0.1),
+        "quantile": ez.risks.Quantile(X, y, ridge=0.1, quantile=0.8, smoothing=0.2, offset=0.3 * weight),
         "quadratic": ez.risks.Quadratic(X.T @ X / n + 0.05 * np.eye(d), X.T @ y / n),
         "multinomial": ez.risks.Multinomial(X[:, :3], rng.permutation(np.arange(n) % 3), ridge=0.1),
         "float32": ez.risks.LeastSquares(X.astype(np.float32), y.astype(np.float32), ridge=0.2),
@@ -442,7 +445,7 @@ def test_the_relaxation_is_the_perspective_one(name):
         gamma = Polyhedron.box(-np.inf, np.inf, d).with_row(1.0, 0.2)
     form = ez.risks.LeastSquares(X, y, ridge=0.1).quadratic_form(k)
     delta = smallest_eigenvalue(form, False)
-    relaxation = Perspective(form, k, gamma, delta)
+    relaxation = Perspective(form, Supports(k), gamma, delta, np.arange(d))
     found = relaxation.maximise(Decisions(np.array([2]), np.arange(d) == 7), np.zeros(d), math.inf, 300, 1e-12)
     w, s = cp.Variable(d), cp.Variable(d)
     rest = np.linalg.cholesky(form.Q - np.diag(delta) + 1e-13 * np.eye(d))
@@ -642,7 +645,7 @@ def test_frank_wolfe_parts_are_what_they_say():
 
 def test_the_maximum_is_raised_by_what_rounding_may_add():
     risk = make_risks(np.random.default_rng(0), 20)["logistic"]
-    relaxation = Atoms(risk.smooth_part(), S.L1Ball(1.0), 3)
+    relaxation = Atoms(risk.smooth_part(), S.L1Ball(1.0), Supports(3))
     z, nothing = np.ones(D), Decisions(np.empty(0, int), np.zeros(D, bool))
     value, _ = relaxation.maximum(z, 0.0, nothing)
     raised, _ = relaxation.maximum(z, 0.1, nothing)

@@ -36,6 +36,9 @@ LOSSES = {
     "least squares": lambda X, y, intercept: ez.risks.LeastSquares(X, y, fit_intercept=intercept),
     "logistic": lambda X, y, intercept: ez.risks.Logistic(X, y > 0, fit_intercept=intercept),
     "huber": lambda X, y, intercept: ez.risks.Huber(X, y, fit_intercept=intercept),
+    "quantile": lambda X, y, intercept: ez.risks.Quantile(X, y, fit_intercept=intercept, smoothing=0.5),
+    "hinge": lambda X, y, intercept: ez.risks.SquaredHinge(X, y > 0, fit_intercept=intercept),
+    "gamma": lambda X, y, intercept: ez.risks.Gamma(X / 4, np.exp(np.clip(y / 3, -5, 3)), fit_intercept=intercept),
     "poisson": lambda X, y, intercept: ez.risks.Poisson(X / 4, np.round(np.exp(np.clip(y / 3, -5, 3))), fit_intercept=intercept),
 }  # fmt: skip
 
@@ -43,7 +46,18 @@ LOSSES = {
 class TestRedundantColumns:
     @pytest.mark.parametrize("gamma", [S.Everywhere(), S.NonNegative()], ids=["free", "w >= 0"])
     @pytest.mark.parametrize("added", ADDED)
-    @pytest.mark.parametrize(("loss", "seeds"), [("least squares", 12), ("logistic", 4), ("huber", 2), ("poisson", 2)])
+    @pytest.mark.parametrize(
+        ("loss", "seeds"),
+        [
+            ("least squares", 12),
+            ("logistic", 4),
+            ("huber", 2),
+            ("poisson", 2),
+            ("quantile", 1),
+            ("hinge", 1),
+            ("gamma", 1),
+        ],
+    )
     def test_they_do_not_make_the_answer_worse(self, loss, seeds, added, gamma):
         for seed in range(seeds):
             X, y, at, rng = planted(seed, "first" if seed % 2 else "random")

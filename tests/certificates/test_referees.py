@@ -17,8 +17,19 @@ import ellzero as ez
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # the benchmarks are beside the tests
 
-from benchmarks.fuzz import cases, gammas, referee
-from benchmarks.fuzz.objectives import Form, Model, eliminate, huber, logistic, multinomial, poisson
+from benchmarks.fuzz import cases, gammas, referee, sparsities
+from benchmarks.fuzz.objectives import (
+    Form,
+    Model,
+    eliminate,
+    gamma,
+    huber,
+    logistic,
+    multinomial,
+    poisson,
+    quantile,
+    squared_hinge,
+)
 from benchmarks.fuzz.polish import polish
 from benchmarks.fuzz.rationals import definite, solve, vector
 from benchmarks.fuzz.regions import MP, Curve, Region, Row
@@ -52,8 +63,26 @@ def test_nothing_wrong_is_said(first):
     assert not wrong, f"{len(wrong)} errors; python -m benchmarks fuzz --replay N:\n" + "\n".join(map(str, wrong))
 
 
+@pytest.mark.parametrize("first", range(sparsities.FIRST, sparsities.FIRST + 600, CHUNK))
+@pytest.mark.slow
+def test_nothing_wrong_is_said_of_groups_and_quotas(first):
+    verdicts = [referee.examine(seed, seconds=10.0) for seed in range(first, first + CHUNK)]
+    grave = ("invalid", "optimal", "fun", "infeasible", "crash", "warning")
+    assert not [(v.header, *flag) for v in verdicts for flag in v.flags if flag[0] in grave]
+    assert sum(v.proved for v in verdicts) > CHUNK // 3
+
+
+def test_supports_of_groups_and_quotas_are_the_librarys():
+    for seed in range(sparsities.FIRST, sparsities.FIRST + 60):
+        problem = cases.case(seed)
+        counted, risk = problem.counted, problem.risk
+        asked = counted.asked.within(risk.n_features, risk.n_outputs)
+        found = asked.supports(risk.n_features, asked.kept(None, risk.n_features))
+        assert sorted(map(tuple, found)) == sorted(counted.supports())
+
+
 # cases beyond those above that once went wrong: hangs, limits exceeded, warnings, values that were off
-MENDED = [4280, 4452, 9254, 9969, 17398, 18778, 28296, 42138, 77073]
+MENDED = [4280, 4452, 9254, 9969, 17398, 18778, 28296, 42138, 77073, 1000665, 1000898, 1001668, 1003393]
 
 
 @pytest.mark.parametrize("seed", MENDED)
@@ -62,7 +91,18 @@ def test_what_once_went_wrong(seed):
     assert [flag for flag in referee.examine(seed).flags if flag[0] != "late"] == []
 
 
+@pytest.mark.parametrize("first", range(cases.LATER, cases.LATER + 300, CHUNK))
+@pytest.mark.slow
+def test_nothing_wrong_is_said_of_further_losses_and_offsets(first):
+    wrong = []
+    for seed in range(first, first + CHUNK):
+        if cases.header(seed).mode == "root":
+            wrong += [(seed, *flag) for flag in referee.examine(seed, seconds=5.0).flags if flag[0] != "late"]
+    assert not wrong, "\n".join(map(str, wrong))
+
+
 def test_the_cases_cover_what_they_should():
+    assert {cases.header(n).risk for n in range(cases.LATER, cases.LATER + 300)} >= set(cases.FURTHER)
     heads = [cases.header(n) for n in CASES]
     assert {h.risk for h in heads} == set(cases.RISKS) and {h.family for h in heads} == set(cases.FAMILIES)
     assert {h.gamma for h in heads} == set(gammas.ALL) and {h.mode for h in heads} == set(cases.MODES)
@@ -169,14 +209,24 @@ def test_the_exact_minimum_agrees_with_a_general_solver(kind):
     assert near.fun >= float(value) - 1e-12
 
 
-@pytest.mark.parametrize("name", ["logistic", "poisson", "huber", "multinomial"])
-def test_the_models_agree_with_the_library_on_easy_data(name):
+@pytest.mark.parametrize("shifted", [False, True])
+@pytest.mark.parametrize("name", ["logistic", "squared_hinge", "poisson", "gamma", "huber", "quantile", "multinomial"])
+def test_the_models_agree_with_the_library_on_easy_data(name, shifted):
     rng = np.random.default_rng(3)
     X, weight = rng.standard_normal((9, 2)), rng.uniform(0.5, 2, 9)
-    options = {"ridge": 0.3, "sample_weight": weight, "fit_intercept": True}
-    if name == "logistic":
-        y = np.resize([1.0, -1.0], 9)
-        risk, loss, outputs = ez.risks.Logistic(X, y, **options), logistic, 1
+    offset = rng.standard_normal((9, 3) if name == "multinomial" else 9) if shifted else None
+    options = {"ridge": 0.3, "sample_weight": weight, "fit_intercept": True, "offset": offset}
+    if name in ("logistic", "squared_hinge"):
+        y, outputs = np.resize([1.0, -1.0], 9), 1
+        risk, loss = ez.risks.Logistic(X, y, **options), logistic
+        if name == "squared_hinge":
+            risk, loss = ez.risks.SquaredHinge(X, y, **options), squared_hinge
+    elif name == "gamma":
+        y = rng.gamma(2.0, 1.0, 9)
+        risk, loss, outputs = ez.risks.Gamma(X, y, **options), gamma, 1
+    elif name == "quantile":
+        y = 3 * rng.standard_normal(9)
+        risk, loss, outputs = ez.risks.Quantile(X, y, **options, quantile=0.7, smoothing=0.5), quantile(0.7, 0.5), 1
     elif name == "poisson":
         y = rng.poisson(2.0, 9)
         risk, loss, outputs = ez.risks.Poisson(X, y, **options), poisson, 1
@@ -186,7 +236,7 @@ def test_the_models_agree_with_the_library_on_easy_data(name):
     else:
         y = np.resize([0, 1, 2], 9)
         risk, loss, outputs = ez.risks.Multinomial(X, y, **options), multinomial, 3
-    model = Model(loss, X, y, 0.3, weight, True, outputs)
+    model = Model(loss, X, y, 0.3, weight, True, outputs, offset)
     w = 0.5 * rng.standard_normal(model.d)
     assert float(model.value(vector(w))) == pytest.approx(risk.value(w), rel=1e-12)
     exact = dict(enumerate(map(MP.mpf, w)))

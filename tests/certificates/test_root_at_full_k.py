@@ -17,6 +17,9 @@ RISKS = [
     "Logistic",
     "Logistic, ridge",
     "Poisson",
+    "Gamma",
+    "SquaredHinge",
+    "Quantile",
     "Multinomial",
 ]
 SETS = [
@@ -65,6 +68,12 @@ def make_risk(name, rng):
             return ez.risks.Huber(X, score + 5 * (rng.random(n) < 0.1), delta=0.7)
         case "Poisson":
             return ez.risks.Poisson(X, rng.poisson(np.exp(0.5 * score)))
+        case "Gamma":
+            return ez.risks.Gamma(X, rng.gamma(2.0, np.exp(0.5 * score)), offset=rng.uniform(0, 1, n))
+        case "Quantile":
+            return ez.risks.Quantile(X, score, quantile=0.6, smoothing=0.5, ridge=0.01)
+        case "SquaredHinge":
+            return ez.risks.SquaredHinge(X, score + rng.logistic(size=n) > 0, ridge=0.01)
     noise = 1.5 * rng.logistic(size=n)
     flipped = np.concatenate([X, X[:6]])  # the same rows with both labels: never separable
     if name.startswith("Logistic"):

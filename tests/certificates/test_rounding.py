@@ -119,6 +119,9 @@ class TestTheBestIntercept:
             ez.risks.Huber(X, y, **options),
             ez.risks.Logistic(X, label > 0, **options),
             ez.risks.Poisson(X, np.abs(y), **options),
+            ez.risks.Gamma(X, np.abs(y) + 1e-9, **options),
+            ez.risks.SquaredHinge(X, label > 0, **options),
+            ez.risks.Quantile(X, y, quantile=0.8, **options),
             ez.risks.Multinomial(X, label, **options),
         ):
             z = 10 ** rng.uniform(-2, 2) * rng.standard_normal((n, c) if risk.n_outputs > 1 else n)
@@ -127,12 +130,20 @@ class TestTheBestIntercept:
 
 
 class TestTheLeastBend:
-    @pytest.mark.parametrize("kind", ["LeastSquares", "Huber", "Logistic", "Poisson"])
+    @pytest.mark.parametrize(
+        "kind", ["LeastSquares", "Huber", "Quantile", "Logistic", "SquaredHinge", "Poisson", "Gamma"]
+    )
     def test_second_derivatives_do_not_fall_below_it(self, kind):
         rng = np.random.default_rng(1)
         n = 200
-        y = {"Logistic": np.arange(n) % 2, "Poisson": rng.poisson(3, n)}.get(kind, rng.standard_normal(n))
-        risk = getattr(ez.risks, kind)(rng.standard_normal((n, 2)), y)
+        y = {
+            "Logistic": np.arange(n) % 2,
+            "SquaredHinge": np.arange(n) % 2,
+            "Poisson": rng.poisson(3, n),
+            "Gamma": rng.gamma(2.0, 1.0, n),
+        }.get(kind, rng.standard_normal(n))
+        options = {"smoothing": 5.0} if kind == "Quantile" else {}
+        risk = getattr(ez.risks, kind)(rng.standard_normal((n, 2)), y, **options)
         z, away = 3 * rng.standard_normal(n), rng.exponential(1.0, n)
         least = risk._least_bend(z, away)
         for t in np.linspace(-1, 1, 9):

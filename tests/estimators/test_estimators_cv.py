@@ -156,7 +156,7 @@ def test_other_losses_and_constraints(problem, loss):
 
 def test_classes(classes):
     X, y = classes
-    model = ez.SparseClassifierCV(ks=[2, 3, 9], ridge=[0.01, 0.1], cv=3).fit(X, y)
+    model = ez.SparseClassifierCV(ks=[1, 2, 5], ridge=[0.01, 0.1], cv=3).fit(X, y)
     best = model.cv_results_["mean_test_score"].max()
     single = cross_val_score(ez.SparseClassifier(k=model.k_, ridge=model.ridge_), X, y, cv=3, scoring="neg_log_loss")
     assert single.mean() == pytest.approx(best, rel=1e-5)

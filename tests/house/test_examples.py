@@ -81,6 +81,13 @@ def test_demo_small(tmp_path, capsys):
     assert all(printed.count(name) >= 2 for name in results)
 
 
+def test_survival_small(tmp_path, capsys):
+    model = load("survival").main(patients=150, genes=40, out=tmp_path / "survival.png")
+    assert_picture(tmp_path / "survival.png")
+    printed = capsys.readouterr().out
+    assert f"{model.k_} of 40 genes" in printed and "concordance" in printed
+
+
 def test_demo_options():
     demo = load("demo")
     assert vars(demo.parse([])) == {"k": 15, "cap": 0.1, "seed": 0, "out": "out/demo.png"}
@@ -120,6 +127,14 @@ def test_the_sampled_transform_is_its_rows():
     matrix = X @ np.eye(8)
     np.testing.assert_allclose(matrix @ matrix.T, np.eye(3), atol=1e-12)
     np.testing.assert_allclose(X.T @ np.eye(3), matrix.T, atol=1e-12)
+
+
+def test_groups_without_negative_weights(tmp_path, capsys):
+    out = tmp_path / "groups.png"
+    aware, clipped, again = load("nonnegative_groups").main(k=3, out=out, groups=15).values()
+    assert aware <= again * (1 + 1e-9) and again <= clipped * (1 + 1e-9)
+    assert_picture(out)
+    assert "groups with w >= 0" in capsys.readouterr().out
 
 
 def test_pixel_attack_small(tmp_path, capsys):
@@ -178,6 +193,42 @@ def test_the_simulator_of_the_policy():
     assert copy == pytest.approx(0.7, abs=0.02)
 
 
+def test_matrix_completion_small(tmp_path, capsys):
+    errors = load("matrix_completion").main(seen=0.8, points=45, radii=(0.9, 1.0), out=tmp_path / "map.png")
+    ours, nuclear = errors.values()
+    assert ours < 0.05 and ours < nuclear
+    assert "45 points, 1620 of 2025 distances measured" in capsys.readouterr().out
+    assert_picture(tmp_path / "map.png")
+
+
+def test_categorical_small(tmp_path, capsys, monkeypatch):
+    categorical = load("categorical")
+    facts, y = categorical.read()
+    monkeypatch.setattr(categorical, "read", lambda: (facts[["title", "class", "sex"]][::4], y[::4]))
+    found = categorical.main(k=2, out=tmp_path / "facts.png")
+    assert facts.shape == (1309, 8) and not facts.isna().to_numpy().any()
+    printed = capsys.readouterr().out
+    assert "the best 2 facts: title, class" in printed
+    assert [round(row[0]) for row in found["paths"]["whole facts"]] == [1, 2, 3]
+    assert_picture(tmp_path / "facts.png")
+
+
+def test_pathways_small(tmp_path, capsys):
+    found = load("pathways").main(k=8, data=tmp_path, out=tmp_path / "genes.png", n_repeats=1)
+    assert "simulated" in capsys.readouterr().out
+    assert found["chosen"]["at most 1"].size == np.unique(found["chosen"]["at most 1"] // 8).size  # of 8 genes each
+    assert_picture(tmp_path / "genes.png")
+
+
+def test_multi_target_small(tmp_path, monkeypatch):
+    multi_target = load("multi_target")
+    monkeypatch.setattr(multi_target, "LEVELS", [2, 6])
+    found = multi_target.main(k=6, out=tmp_path / "pixels.png")
+    best, largest, random, bound = (dict(rows) for rows in found["curves"].values())
+    assert all(bound[k] < best[k] < largest[k] < random[k] for k in (2, 6))
+    assert_picture(tmp_path / "pixels.png")
+
+
 def test_query_benchmark_small(tmp_path, capsys):
     out = tmp_path / "queries.png"
     queries = load("queries", "benchmarks")
@@ -219,14 +270,18 @@ def test_readme_is_short():
     assert len(README.splitlines()) <= 150 and len(blocks("python")) == 2  # a new block needs a test here
 
 
-def test_a_set_of_ones_own():
-    (code,) = blocks("python", page("sets"))
-    assert run(code) == ""
+def test_the_page_of_sets():
+    matrices, own = blocks("python", page("sets"))
+    assert run(matrices) == run(own) == ""
+
+
+def test_an_offset_explains_rates():
+    assert_printed(blocks("text", page("risks"))[0], run(blocks("python", page("risks"))[0]))
 
 
 def test_a_black_box_in_three_lines():
     names = {}
-    (code,) = blocks("python", page("risks"))
+    *_, code = blocks("python", page("risks"))
     exec(compile(code, "risks.md", "exec"), names)
     assert names["res"].fun < 1.01  # the best in the box is 1
     assert names["res"].n_values + names["res"].n_monitor <= 1000

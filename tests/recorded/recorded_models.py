@@ -131,7 +131,7 @@ def estimators() -> Iterator[tuple[str, Problem]]:
     yield "regressor poisson", Problem(partial(fit, R(k=3, loss="poisson"), "counts"))
     yield "regressor certified", Problem(partial(fit, R(k=3), certified=True))
     yield "classifier of two", Problem(partial(fit, C(k=3), "labels"))
-    yield "classifier of three", Problem(partial(fit, C(k=5), "classes"))
+    yield "classifier of three", Problem(partial(fit, C(k=ez.sparsity.Coordinates(5)), "classes"))
     yield "classifier constraint", Problem(partial(fit, C(k=4, constraint="nonnegative", ridge=0.1), "labels"))
     yield "classifier keep, weights", Problem(partial(fit, C(k=4, keep=[0]), "labels", weighted=True))
     yield "classifier PGD", Problem(partial(fit, C(k=4, constraint=ez.sets.Box(-1, 1), method="PGD"), "labels"))

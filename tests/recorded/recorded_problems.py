@@ -123,6 +123,8 @@ def table(
         return X, np.searchsorted([-1.0, 1.0], z)
     if kind == "counts":
         return X, rng.poisson(np.exp(np.clip(0.5 * z, -3, 3))).astype(float)
+    if kind == "amounts":
+        return X, rng.gamma(2.0, np.exp(np.clip(0.5 * z, -3, 3)))
     if kind == "outliers":
         return X, z + 20.0 * (rng.random(n) < 0.05)
     return X, z
@@ -135,13 +137,16 @@ KINDS = {
     "Poisson": "counts",
     "Huber": "outliers",
 }
+FURTHER = {"Gamma": "amounts", "SquaredHinge": "labels", "Quantile": "outliers"}
 
 
 def model(name: str, change: Callable[[np.ndarray], Any] = np.asarray, data: Any = (), **options: Any) -> Any:
     """A risk of rows, its matrix changed into something else."""
-    X, y = table(KINDS[name], **dict(data))
+    X, y = table({**KINDS, **FURTHER}[name], **dict(data))
     if options.pop("weighted", False):
         options["sample_weight"] = np.random.default_rng(7).integers(0, 4, len(y)).astype(float)
+    if options.pop("shifted", False):
+        options["offset"] = np.random.default_rng(8).standard_normal(len(y))
     return getattr(ez.risks, name)(change(X), y, **options)
 
 
@@ -282,6 +287,13 @@ def risks() -> Iterator[tuple[str, Problem]]:
             # without a ridge the classes can be told apart, and how long coefficients grow depends on rounding
             small = {"data": [("d", 12)], "ridge": 0.02} if loss == "Multinomial" else {}
             yield f"risk {loss}, {form}", Problem(partial(solve, _rows(loss, **{**small, **options}), 5), **single)
+    for loss in FURTHER:
+        for form in ("plain", "intercept", "all of it"):
+            ridge = {"ridge": 0.02} if loss == "SquaredHinge" else {}  # as for several classes
+            yield f"risk {loss}, {form}", Problem(partial(solve, _rows(loss, **{**ridge, **forms[form]}), 5))
+    for loss in ("LeastSquares", "Logistic", "Poisson", "Huber", *FURTHER):
+        options = {"shifted": True, "fit_intercept": True, "ridge": 0.02}
+        yield f"risk {loss}, offset", Problem(partial(solve, _rows(loss, **options), 5))
     for kind in ("definite", "indefinite", "banded"):
         yield f"risk Quadratic, {kind}", Problem(partial(solve, partial(quadratic, kind), 5))
     known = {"smoothness": 1.1, "strong_convexity": 0.1, "lower_bound": 0.0}
@@ -307,6 +319,9 @@ def constraints() -> Iterator[tuple[str, Problem]]:
         yield f"set {name}, Logistic", Problem(partial(solve, _rows("Logistic", ridge=0.05), 4, gamma))
         if not name.startswith(("Simplex", "Portfolio", "Box without", "Everywhere")):
             yield f"set {name}, IHT-2SP", Problem(partial(solve, _squares, 4, gamma, "IHT-2SP", max_iter=200))
+    spectral, rank = ez.sets.Spectral(ez.sets.LinfBall(0.6), (5, 6)), ez.sparsity.Rank(2, (5, 6))
+    yield "set Spectral", Problem(partial(solve, _squares, rank, spectral))
+    yield "set Spectral, IHT-2SP", Problem(partial(solve, _squares, rank, spectral, "IHT-2SP", max_iter=200))
 
 
 def requests() -> Iterator[tuple[str, Problem]]:

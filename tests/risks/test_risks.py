@@ -11,15 +11,22 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize, minimize_scalar
 from scipy.sparse.linalg import aslinearoperator
 from scipy.special import logsumexp, xlogy
-from sklearn.metrics import log_loss, mean_poisson_deviance, mean_squared_error
+from sklearn.metrics import log_loss, mean_gamma_deviance, mean_poisson_deviance, mean_squared_error
 
 from ellzero._core.arrays import to_host
-from ellzero.risks import Constant, Huber, LeastSquares, Logistic, Multinomial, Poisson
+from ellzero.risks import Constant, Gamma, Huber, LeastSquares, Logistic, Multinomial, Poisson, Quantile, SquaredHinge
 from ellzero.risks import spectrum as _spectrum
 from ellzero.testing.risks import check_risk
 
 N, P, C = 30, 6, 3
-MODELS = [LeastSquares, Huber, Logistic, Poisson, Multinomial]
+
+
+def Upper(*args, **kwargs):
+    """The upper quartile, smoothed so much that finite differences see it."""
+    return Quantile(*args, quantile=0.75, smoothing=0.5, **kwargs)
+
+
+MODELS = [LeastSquares, Huber, Upper, Logistic, SquaredHinge, Poisson, Gamma, Multinomial]
 
 every_model = pytest.mark.parametrize("model", MODELS)
 every_setting = pytest.mark.parametrize(
@@ -36,8 +43,11 @@ def data(model, seed=0, n=N, p=P):
     y = {
         LeastSquares: signal,
         Huber: signal + 5 * (rng.random(n) < 0.2),
+        Upper: signal,
         Logistic: np.where(signal > 0, "up", "down"),
+        SquaredHinge: np.where(signal > 0, "up", "down"),
         Poisson: rng.poisson(np.exp(0.5 * signal)),
+        Gamma: np.exp(0.5 * signal),
         Multinomial: np.array(["a", "b", "c"])[np.digitize(signal, [-0.7, 0.7])],
     }[model]
     weights = rng.integers(0, 4, n).astype(float)
@@ -56,8 +66,16 @@ def losses(model, X, y, w, b, delta=1.35):
     if model is Huber:
         r = np.abs(z - y)
         return np.where(r <= delta, r**2, 2 * delta * r - delta**2)
+    if model is Upper:
+        r = y - z
+        pinball = np.where(r >= 0, 0.75 * r - 0.75**2 / 4, -0.25 * r - 0.25**2 / 4)
+        return np.where((r >= -0.125) & (r <= 0.375), r**2, pinball)
     if model is Logistic:
         return np.log1p(np.exp(np.where(y == "up", -z, z)))
+    if model is SquaredHinge:
+        return np.maximum(0, 1 - np.where(y == "up", z, -z)) ** 2
+    if model is Gamma:
+        return y / np.exp(z) - 1 - np.log(y) + z
     return np.exp(z) - y * z + xlogy(y, y) - y
 
 
@@ -134,7 +152,7 @@ def test_every_kind_of_data_gives_the_same_risk(model, kind, tmp_path):
         np.testing.assert_allclose(risk.intercept(w), dense.intercept(w), **tol)
         part, whole = risk.restrict(support), dense.restrict(support)
         np.testing.assert_allclose(to_host(part.gradient(w[:3])), whole.gradient(w[:3]), **tol)
-        if model is not Poisson:
+        if model not in (Poisson, Gamma):
             assert risk.smoothness.value == pytest.approx(dense.smoothness.value, rel=1e-6)
         check_risk(risk, rng=0, n_points=2)
 
@@ -169,7 +187,7 @@ def test_a_weight_is_a_number_of_repetitions(model, intercept):
     assert weighted.value(w) == pytest.approx(unweighted.value(w), rel=1e-12)
     np.testing.assert_allclose(weighted.gradient(w), unweighted.gradient(w), atol=1e-12)
     np.testing.assert_allclose(weighted.intercept(w), unweighted.intercept(w), atol=1e-10)
-    if model is not Poisson:
+    if model not in (Poisson, Gamma):
         assert weighted.smoothness.value == pytest.approx(unweighted.smoothness.value)
     assert weighted.strong_convexity.value == pytest.approx(unweighted.strong_convexity.value)
 
@@ -188,7 +206,7 @@ def test_terms_average_to_the_whole(model, ridge, weighted, intercept):
 
 
 def test_values_are_those_of_scikit_learn():
-    for model in (LeastSquares, Logistic, Poisson, Multinomial):
+    for model in (LeastSquares, Logistic, Poisson, Gamma, Multinomial):
         X, y, weights, w = data(model)
         value = model(X, y, sample_weight=weights).value(w)
         z = X @ (w.reshape(C, P).T if model is Multinomial else w)
@@ -196,6 +214,8 @@ def test_values_are_those_of_scikit_learn():
             expected = mean_squared_error(y, z, sample_weight=weights)
         elif model is Poisson:
             expected = mean_poisson_deviance(y, np.exp(z), sample_weight=weights) / 2
+        elif model is Gamma:
+            expected = mean_gamma_deviance(y, np.exp(z), sample_weight=weights) / 2
         elif model is Logistic:
             expected = log_loss(y, 1 / (1 + np.exp(-z)), labels=["down", "up"], sample_weight=weights)
         else:
@@ -248,12 +268,14 @@ def test_intercepts_are_found_however_far_away(seed, n, log_scale, weighted):
     np.testing.assert_allclose(residual.sum(axis=0), 0, atol=1e-12 * (1 + 10**log_scale))
     two = Logistic(X, labels > 0, 0, weights, fit_intercept=True)
     bounded = Huber(X, 3 * rng.standard_normal(n), 0, weights, fit_intercept=True)
-    for risk in (two, bounded):
+    hinge = SquaredHinge(X, labels > 0, 0, weights, fit_intercept=True)
+    upper = Upper(X, 3 * rng.standard_normal(n), 0, weights, fit_intercept=True)
+    for risk in (two, bounded, hinge, upper):
         at = z[:, 0] + risk._best_intercept(z[:, 0])
         assert abs(np.sum(risk.share * risk._slope(at, risk.y))) <= 1e-13 * (1 + 10**log_scale)
-    counts = Poisson(X, labels, 0, weights, fit_intercept=True)
-    at = z[:, 0] + counts._best_intercept(z[:, 0])
-    assert abs(np.sum(counts.share * counts._slope(at, counts.y))) <= 1e-12 * (1 + 10**log_scale)
+    for risk in (Poisson(X, labels, 0, weights, True), Gamma(X, labels + 1, 0, weights, True)):
+        at = z[:, 0] + risk._best_intercept(z[:, 0])
+        assert abs(np.sum(risk.share * risk._slope(at, risk.y))) <= 1e-12 * (1 + 10**log_scale)
 
 
 def test_a_flat_stretch_of_the_huber_loss_has_a_best_intercept():
@@ -314,7 +336,7 @@ def test_the_hessian_lies_between_the_constants(model, ridge, weighted, intercep
     else:
         assert risk.smoothness.source == risk.strong_convexity.source == "bound"
         assert risk.strong_convexity.value == ridge
-    assert math.isinf(risk.smoothness.value) == (model is Poisson)
+    assert math.isinf(risk.smoothness.value) == (model in (Poisson, Gamma))
 
 
 def test_bounds_are_reached_where_the_loss_bends_most():

@@ -39,6 +39,8 @@ WRONG = {
     "whole_space": [(True, "whole_space")],
     "orthant": [(True, "orthant")],
     "separable": [],  # true of this set: see below
+    "symmetric": [],  # true of this set: see below
+    "of_singular_values": [(gives(sets.LinfBall(1.0)), "of_singular_values")],
     "preserves": [],  # true of this set: see test_own_sets
     "product_over": [],  # the same
     "needs_entry": [(True, "needs_entry")],
@@ -89,7 +91,13 @@ def test_a_set_is_neither_closed_nor_separable_because_it_says_so():
         def project(self, v, support=None):
             return v / max(1.0, np.linalg.norm(v))
 
-    for wrong, words in ((Spent(), "not support-preserving"), (Ball(), "separable")):
+    class Uneven(Unit):
+        symmetric = True
+
+        def project(self, v, support=None):
+            return np.clip(v, -1.0, 0.5)
+
+    for wrong, words in ((Spent(), "not support-preserving"), (Ball(), "separable"), (Uneven(), "symmetric")):
         with pytest.raises(AssertionError, match=words):
             ez.testing.check_set(wrong, D, K, rng=0)
 

@@ -41,6 +41,9 @@ def risks(seed, n=40, d=8, intercept=False):
         "logistic": ez.risks.Logistic(X, y > 0, **options),
         "poisson": ez.risks.Poisson(X / 4, np.round(np.exp(y / 6)), **options),
         "huber": ez.risks.Huber(X, y, **options),
+        "gamma": ez.risks.Gamma(X / 4, np.exp(y / 6), **options, offset=0.1 * y),
+        "hinge": ez.risks.SquaredHinge(X, y > 0, **options),
+        "quantile": ez.risks.Quantile(X, y, **options, quantile=0.7),
         "multinomial": ez.risks.Multinomial(X[:, :3], np.digitize(y, [-1, 1]), **options),
         "quadratic": ez.risks.Quadratic(X.T @ X / n, X.T @ y / n),
     }

@@ -148,7 +148,19 @@ class TestZerothOrderMoments:
 class TestValuesAlong:
     @pytest.mark.parametrize("s2", [3, 8])
     @pytest.mark.parametrize(
-        "kind", ["least squares", "logistic", "huber", "poisson", "multinomial", "intercept", "sparse"]
+        "kind",
+        [
+            "least squares",
+            "logistic",
+            "huber",
+            "poisson",
+            "gamma",
+            "hinge",
+            "quantile",
+            "multinomial",
+            "intercept",
+            "sparse",
+        ],
     )
     def test_many_at_once_equals_one_by_one(self, kind, s2):
         rng = np.random.default_rng(0)
@@ -159,6 +171,9 @@ class TestValuesAlong:
             "logistic": lambda: ez.risks.Logistic(X, y > 0, ridge=0.3),
             "huber": lambda: ez.risks.Huber(X, y, delta=0.5),
             "poisson": lambda: ez.risks.Poisson(X, y),
+            "gamma": lambda: ez.risks.Gamma(X, y + 1, sample_weight=weights, offset=weights),
+            "hinge": lambda: ez.risks.SquaredHinge(X, y > 0, ridge=0.3, offset=weights),
+            "quantile": lambda: ez.risks.Quantile(X, y, ridge=0.3, quantile=0.9),
             "multinomial": lambda: ez.risks.Multinomial(X, y, ridge=0.3, sample_weight=weights),
             "intercept": lambda: ez.risks.Logistic(X, y > 0, fit_intercept=True),
             "sparse": lambda: ez.risks.LeastSquares(sp.csr_array(X * (X > 0)), y, ridge=0.1),

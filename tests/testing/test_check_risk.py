@@ -163,7 +163,11 @@ def test_a_risk_that_is_never_finite_is_reported():
 
 
 @pytest.mark.parametrize(
-    "module", ["testing.risks", "risks.losses", "risks.multinomial", "risks.quadratic", "risks.smooth"]
+    "module",
+    [
+        "testing.risks",
+        *(f"risks.{n}" for n in ("losses", "robust", "exponential", "multinomial", "quadratic", "smooth")),
+    ],
 )
 def test_examples_are_true(module):
     assert doctest.testmod(importlib.import_module(f"ellzero.{module}")).failed == 0

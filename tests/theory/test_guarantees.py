@@ -15,7 +15,17 @@ from scipy.optimize import minimize_scalar
 
 import ellzero as ez
 from common import SHARED, support_preserving_sets
-from ellzero.risks import Constant, Huber, LeastSquares, Logistic, Multinomial, Poisson, Quadratic
+from ellzero.risks import (
+    Constant,
+    Huber,
+    LeastSquares,
+    Logistic,
+    Multinomial,
+    Poisson,
+    Quadratic,
+    Quantile,
+    SquaredHinge,
+)
 from ellzero.sparsity import Coordinates
 from ellzero.theory import THEOREMS, guarantee, largest_norm, prescribe, sample_complexity, tradeoff, variance_bound
 from ellzero.theory._asked import Asked
@@ -599,15 +609,17 @@ def test_variance():
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("intercept", [False, True])
-@pytest.mark.parametrize("model", [LeastSquares, Huber, Logistic, Multinomial])
-def test_variance_bounds_are_never_wrong(model, intercept, weighted):
+@pytest.mark.parametrize("shifted", [False, True])
+@pytest.mark.parametrize("model", [LeastSquares, Huber, Quantile, Logistic, SquaredHinge, Multinomial])
+def test_variance_bounds_are_never_wrong(model, intercept, weighted, shifted):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((25, 4)) + 1
     signal = X @ [1.0, -1, 0.5, 0]
-    y = {LeastSquares: signal, Huber: signal}.get(
-        model, np.digitize(signal, [0.0] if model is Logistic else [-0.3, 0.6])
+    y = {LeastSquares: signal, Huber: signal, Quantile: signal}.get(
+        model, np.digitize(signal, [-0.3, 0.6] if model is Multinomial else [0.0])
     )
-    risk = model(X, y, ridge=0.7, fit_intercept=intercept, sample_weight=rng.uniform(0.1, 3, 25) if weighted else None)
+    options = {"sample_weight": rng.uniform(0.1, 3, 25) if weighted else None, "fit_intercept": intercept}
+    risk = model(X, y, ridge=0.7, **options, offset=np.resize([0.5, -1.0, 0.0], 25) if shifted else None)
     bound = variance_bound(risk, 2.0).value
     largest = 0.0
     for scale in (0.0, 0.5, 2.0, 2.0, 2.0, 2.0):
@@ -615,8 +627,8 @@ def test_variance_bounds_are_never_wrong(model, intercept, weighted):
         w *= scale / np.linalg.norm(w)
         full = risk.gradient(w)
         largest = max(largest, np.mean([np.sum((risk.gradient(w, rows=[i]) - full) ** 2) for i in range(25)]))
-    assert largest <= bound <= 60 * largest
-    assert (variance_bound(risk) is None) == (model is LeastSquares)
+    assert largest <= bound <= (600 if model is SquaredHinge else 60) * largest
+    assert (variance_bound(risk) is None) == (model in (LeastSquares, SquaredHinge))
     assert variance_bound(Quadratic(np.eye(2), np.ones(2)), 1.0) is None
 
 

@@ -8,7 +8,7 @@ from .arrays import norm
 def solve(G: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, bool]:
     """G⁻¹b for a positive semidefinite G, and whether its columns are far enough from depending on each other.
 
-    Where they depend on each other up to rounding, the shortest solution.
+    Where they depend on each other up to rounding, the shortest solution. b is a vector, or has one in every column.
     """
     diagonal = np.diagonal(G)
     try:
@@ -20,7 +20,8 @@ def solve(G: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, bool]:
     except np.linalg.LinAlgError:
         pass
     scales = 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
-    return scales * np.linalg.lstsq(scales[:, None] * G * scales, scales * b, rcond=1e-12)[0], False
+    scaled = np.linalg.lstsq(scales[:, None] * G * scales, (scales * b.T).T, rcond=1e-12)[0]
+    return (scales * scaled.T).T, False
 
 
 def refined(G: np.ndarray, b: np.ndarray, u: np.ndarray) -> np.ndarray:

@@ -14,6 +14,7 @@ from ..solver.refit import refit
 from ..solver.result import Result
 from ..theory.constants import largest_norm
 from .support_bound import Slice, bound_on_support
+from .supports import supports_of
 
 _LARGEST = 10**7  # entries that are looked at for copies of columns
 
@@ -29,7 +30,7 @@ def _too_small(risk: Risk) -> bool:
 
 
 class Answer:
-    """An answer x to min R(w) subject to ||w||_0 <= k, w in Γ, for a convex R.
+    """An answer x to min R(w) over sparse w in Γ, for a convex R.
 
     Attributes
     ----------
@@ -37,16 +38,24 @@ class Answer:
         |R(x) - value| <= error.
     at_zero : float
         R(0).
+    supports : Supports
+        What a sparse w may use.
     deadline : float
         The reading of `time.perf_counter` after which nothing new is begun.
     """
 
     def __init__(self, risk: Risk, result: Result, deadline: float) -> None:
         self.risk, self.result, self.deadline = risk, result, deadline
-        if not result.sparsity.plain:
-            raise NoBound(f"there is no certificate for this sparsity yet, {result.sparsity!r}")
+        if not result.sparsity.of_coordinates:
+            raise NoBound(f"lower bounds are made of supports, and {result.sparsity.words} is no matter of supports")
+        if not result.sparsity.by_atoms:
+            raise NoBound(
+                f"no relaxation is known for {result.sparsity!r}: proofs go over sets of coordinates, groups or "
+                "features, at most k in all and so many of each group, which a rule of its own is not"
+            )
         problem = make_problem(risk, result.sparsity, result.constraint, None)
-        self.k, self.gamma, self.kept, self.d = problem.sparsity.k, problem.gamma, result.keep, risk.n_features
+        self.gamma, self.kept, self.d = problem.gamma, result.keep, risk.n_features
+        self.supports = supports_of(problem.sparsity, self.d)
         if not risk.has_gradient:
             raise NoBound("a black box has no gradients, and without convexity no value bounds another")
         self.x = to_host(result.x).astype(float)
@@ -77,11 +86,15 @@ class Answer:
     @cached_property
     def form(self) -> QuadraticForm | None:
         """R as a quadratic function; None where it is none, or its matrix too dear."""
-        return self.risk.quadratic_form(self.k)
+        return self.risk.quadratic_form(self.supports.nonzeros)
 
     def without_copies(self, index: np.ndarray, first: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """See the function `without_copies`; what must be kept is never left out."""
-        return without_copies(self.risk, self.gamma, index, np.union1d(first, self.kept))
+        """See the function `without_copies`; what must be kept is never left out.
+
+        Copies of it are, and of other columns those that these can stand in for in every support.
+        """
+        first, classes = np.union1d(first, self.kept), self.supports.classes(index)
+        return without_copies(self.risk, self.gamma, index, first, np.where(np.isin(index, self.kept), -2, classes))
 
     def allowance(self, fun: float, target: float | None = None) -> float:
         """The gap that is left open: relative to R or, for a proof of optimality, to what x explains if less."""
@@ -115,7 +128,7 @@ class Answer:
     @np.errstate(over="ignore", invalid="ignore")
     def bound(self, support: np.ndarray) -> float:
         """A lower bound of R on a support, next to the least value: see `support_bound`."""
-        support, gamma = self.without_copies(support, self.kept)[0], self.gamma
+        support, gamma = without_copies(self.risk, self.gamma, support, self.kept)[0], self.gamma
         value, w = self.refit(support)
         if self.result.fun < value and np.isin(np.flatnonzero(self.x), support).all():
             w = self.x.copy()
@@ -129,14 +142,14 @@ class Answer:
             for shift in here.shifts:
                 w[support[shift]] -= w[support[shift]].min()
             here = self._measure(w, support, closely=True)
-        x, reach = w[support], largest_norm(gamma, max(self.k, 1), self.d)
+        x, reach = w[support], largest_norm(gamma, max(self.supports.nonzeros, 1), self.d)
         extent = math.inf if reach is None else reach + float(np.linalg.norm(x))
         part = Slice(lambda v: gamma.supporting(v, support), extent, across, gamma.separable)
         return bound_on_support(here, x, part, 0.1 * self.allowance(here.value), self.deadline)
 
 
 def without_copies(
-    risk: Risk, gamma: ConstraintSet, index: np.ndarray, first: np.ndarray
+    risk: Risk, gamma: ConstraintSet, index: np.ndarray, first: np.ndarray, classes: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Coordinates among the index on which R reaches all that it reaches on the index, with as few nonzeros; and all
     that have a copy.
@@ -145,6 +158,9 @@ def without_copies(
     If x_j = c·x_i exactly, w_j can be given to i (as c·w_j) and R stays the same, as long as there is no ridge and w_i
     may be any number, or any non-negative one and c > 0. Columns of zeros, and constant ones beside an intercept, do
     nothing. The coordinates in `first` are never left out for the sake of others.
+
+    Where not every support with i in place of j is admitted, `classes` tells for each of the index which others can
+    stand in for it: those of the same class, and those of class -2, which are in every support.
     """
     if not (gamma.whole_space or gamma.orthant) or risk.n_terms * index.size > _LARGEST:
         return index, index[:0]
@@ -164,11 +180,13 @@ def without_copies(
         X = X * np.where(leading < 0, -1.0, 1.0)
     X += 0.0  # no negative zeros
     wanted = np.isin(index, first)
-    alike: dict[bytes | int, list[int]] = {}
+    classes = np.zeros(index.size, dtype=np.intp) if classes is None else classes
+    alike: dict[tuple[bytes | int, int], list[int]] = {}
     for j in map(int, np.argsort(~wanted, kind="stable")):
-        alike.setdefault(X[:, j].tobytes() if exact[j] else j, []).append(j)
-    stay = wanted.copy()
-    for columns in alike.values():
-        stay[columns[0]] |= not idle[columns[0]]
-    several = [j for columns in alike.values() if len(columns) > 1 for j in columns]
+        alike.setdefault((X[:, j].tobytes() if exact[j] else j, int(classes[j])), []).append(j)
+    stay, several = wanted.copy(), []
+    for (column, which), those in alike.items():
+        always = which != -2 and (column, -2) in alike
+        stay[those[0]] |= not (idle[those[0]] or always)
+        several += those if len(those) > 1 or always else []
     return index[stay], np.sort(index[several])

@@ -20,8 +20,9 @@ from ..sets import ConstraintSet, EmptySlice, Everywhere
 from ..sets.base import MemberNotFound
 from ..theory.constants import largest_norm
 from .answer import Answer, NoBound
-from .relaxation import Decisions, Relaxation, Relaxed
+from .relaxation import Relaxation, Relaxed
 from .smooth_parts import smooth_part
+from .supports import Decisions, Supports
 
 _TOL = 1e-7  # of the relaxation's value
 
@@ -31,29 +32,35 @@ class Atoms(Relaxation):
 
     advice = "a larger ridge or tighter bounds make it sharper"
 
-    def __init__(self, part: SmoothPart, gamma: ConstraintSet, k: int) -> None:
-        super().__init__(k, np.arange(part.d))
-        self.part, self.gamma = part, gamma
-        self.mu = part.mu if gamma.has_sparse_maximum(1.0) else 0.0
+    def __init__(self, part: SmoothPart, gamma: ConstraintSet, supports: Supports) -> None:
+        super().__init__(supports, np.arange(part.d))
+        self.part, self.gamma, self.mu = part, gamma, part.mu
+        self.coarse = False  # whether as many coordinates as a support may hold stand in for atoms and quotas
+        if not gamma.knows_maximum(supports.sparsity, self.mu):
+            self.coarse = gamma.has_sparse_maximum(self.mu)
+            self.mu = self.mu if self.coarse else 0.0
         self._size = 1.0  # of a typical maximiser, for a good τ
         self.reach = math.inf  # of ||w|| in Γ
         if self.mu == 0:
-            reach = largest_norm(gamma, max(k, 1), part.d)
+            reach = largest_norm(gamma, max(supports.nonzeros, 1), part.d)
             self.reach = math.inf if reach is None else reach
-        self._last: tuple[np.ndarray, ConstraintSet, np.ndarray] | None = None
+        self._last: tuple[np.ndarray, ConstraintSet, np.ndarray, Supports] | None = None
 
     @classmethod
     def of(cls, answer: Answer) -> Self:
         """For every convex R and every Γ with a sparse maximum that is known and finite, or a larger set with one."""
-        part, gamma = smooth_part(answer.risk, answer.form, answer.k), answer.gamma
+        supports, gamma = answer.supports, answer.gamma
+        part = smooth_part(answer.risk, answer.form, supports.nonzeros)
         sets = [gamma] if gamma.has_sparse_maximum(part.mu) else gamma.enclosing(answer.d) or [Everywhere()]
-        look, start = part.look(answer.x, part.image(answer.x)), Decisions(answer.kept, np.zeros(answer.d, dtype=bool))
+        if not (supports.sparsity.plain or gamma.knows_maximum(supports.sparsity, part.mu)):
+            sets = [*sets, *gamma.enclosing(answer.d), Everywhere()]
+        look = part.look(answer.x, part.image(answer.x))
         found: tuple[float, Self] | None = None
         for around in sets:
-            relaxation = cls(part, around, answer.k)
-            if not around.has_sparse_maximum(relaxation.mu):
+            relaxation = cls(part, around, supports)
+            if not (relaxation.coarse or around.knows_maximum(supports.sparsity, relaxation.mu)):
                 continue
-            value, _ = relaxation.maximum(look.z, look.error, start)
+            value, _ = relaxation.maximum(look.z, look.error, relaxation.start(answer))
             if math.isfinite(value) and (found is None or value < found[0]):
                 found = value, relaxation
         if found is None:
@@ -62,7 +69,7 @@ class Atoms(Relaxation):
                 or "R has too little curvature to rely on (fewer samples than features, or dependent ones) and Γ does "
                 "not bound every coefficient: a ridge > 0, or bounds (Box, LinfBall, L1Ball), make a bound possible"
             )
-        relaxation, larger = found[1], sets != [gamma]
+        relaxation, larger = found[1], found[1].gamma is not gamma
         relaxation.deadline = answer.deadline
         over = f"a larger set, {relaxation.gamma!r}" if larger else "Γ"
         relaxation.how = f"Frank-Wolfe with full correction over {over}, curvature {relaxation.mu:.3g}"
@@ -73,6 +80,8 @@ class Atoms(Relaxation):
             )
         if larger:
             relaxation.advice += "; Γ itself has no known sparse maximum, so a larger set stands in for it"
+        if relaxation.coarse:
+            relaxation.how += f", over any {supports.nonzeros} coordinates in place of {answer.result.sparsity.words}"
         return relaxation
 
     def maximum(self, z: np.ndarray, error: float, decided: Decisions) -> tuple[float, np.ndarray]:
@@ -82,36 +91,44 @@ class Atoms(Relaxation):
         error times the largest norm in Γ is added.
         """
         kept, out = decided.kept, decided.out
-        gamma, index = self._slice(out)
+        gamma, index, supports = self._slice(out)
         values, keep = z[index], np.searchsorted(index, kept)
         if gamma is self.gamma and index.size < z.size:  # no set of its own describes the slice
             values, keep, index = np.where(out, 0.0, z) if gamma.closed_under_zeroing else z, kept, np.arange(z.size)
+            supports = self.supports
         mu, more, tau = self.mu, 0.0, 0.0
         if mu > 0 and error:
             tau = min(0.5, error / (mu * self._size))
             more = error * error / (2 * mu * tau)
         elif error:
             more = error * self.reach
-        found = gamma.sparse_maximum(values, self.k, mu * (1 - tau), keep)
+        k = self.supports.most(decided) if self.coarse else supports.sparsity
+        found = gamma.sparse_maximum(values, k, mu * (1 - tau), keep)
         assert found is not None
         value, w = found
         if w is None:
             return math.inf, np.zeros(out.size)
         self._size = float(np.linalg.norm(w)) or self._size
-        # the maximum is computed from its maximiser: rounding of a sum of k terms, and of projections to 1e-12
-        slack = (1e-12 + 8 * (self.k + 8) * EPS) * float(np.abs(values) @ np.abs(w))
+        # the maximum is computed from its maximiser: rounding of a sum of few terms, and of projections to 1e-12
+        slack = (1e-12 + 8 * (self.supports.nonzeros + 8) * EPS) * float(np.abs(values) @ np.abs(w))
         full = np.zeros(out.size)
         full[index] = w
         if gamma.closed_under_zeroing:
             full[out] = 0.0
         return value + more + slack, full
 
-    def _slice(self, out: np.ndarray) -> tuple[ConstraintSet, np.ndarray]:
-        """Γ without the coordinates that are out, and the others; Γ itself where its slices are not known as sets."""
+    def _slice(self, out: np.ndarray) -> tuple[ConstraintSet, np.ndarray, Supports]:
+        """Γ without the coordinates that are out, the others, and the supports within them.
+
+        Γ itself where its slices are not known as sets.
+        """
         if self._last is None or not np.array_equal(self._last[0], out):
             index = np.flatnonzero(~out)
             gamma = self.gamma if index.size == out.size else self.gamma.slice_on(index)
-            self._last = out.copy(), self.gamma if gamma is None else gamma, index
+            supports = self.supports.restrict(index)
+            if gamma is None or not (self.coarse or gamma.knows_maximum(supports.sparsity, self.mu)):
+                gamma = self.gamma
+            self._last = out.copy(), gamma, index, supports
         return self._last[1:]
 
     def solve(self, part: Decisions, warm: Any, cutoff: float, *, first: bool = False) -> Relaxed:
@@ -144,7 +161,7 @@ class Atoms(Relaxation):
             base = look.value - (0.5 * part.lack * (self.reach + float(np.linalg.norm(v))) ** 2 if part.lack else 0.0)
             bound = base - value
             if bound > best.bound:
-                inside = (atoms != 0).T @ weights
+                inside = self.supports.used(atoms).T @ weights
                 inside[decided.kept] = 1.0
                 best = Relaxed(bound, v, inside, None, (base, look.z, look.error))
             level = look.f + float(weights @ h)
@@ -167,19 +184,23 @@ class Atoms(Relaxation):
     def _fits(self, atom: np.ndarray, decided: Decisions) -> bool:
         """Whether a sparse member of Γ is one of the part as well."""
         support = np.flatnonzero(atom)
-        return not decided.out[support].any() and np.union1d(support, decided.kept).size <= self.k
+        if decided.out[support].any():
+            return False
+        support = np.union1d(support, decided.kept)
+        return support.size <= self.supports.most(decided) if self.coarse else self.supports.admits(support)
 
     def decide(self, relaxed: Relaxed, part: Decisions, x: np.ndarray, level: float) -> Decisions:
-        """h* anew, with each coordinate forced out of x, or into it."""
+        """h* anew, with each coordinate, or atom, forced out of x, or into it."""
         if relaxed.evidence is None:
             return part
         base, z, error = relaxed.evidence
-        decided = np.zeros(x.size, dtype=bool)
-        for i in np.flatnonzero(part.free):
+        decided, there = np.zeros(x.size, dtype=bool), self.supports.filled(x != 0)
+        for i in self.supports.units(part.free):
             if time.perf_counter() > self.deadline:
                 break
-            decided[i] = base - self._most(z, error, part.leaving(i) if x[i] else part.taking(i)) > level
-        return part.taking(np.flatnonzero(decided & (x != 0))).leaving(decided & (x == 0))
+            other = part.leaving(i) if there[i].all() else self.supports.closed(part.taking(i))
+            decided[i] = base - self._most(z, error, other) > level
+        return part.taking(np.flatnonzero(decided & there)).leaving(decided & ~there)
 
     def _most(self, z: np.ndarray, error: float, part: Decisions) -> float:
         """`maximum` where there may be no member at all."""

@@ -6,6 +6,7 @@ from enum import Enum
 
 import numpy as np
 
+from ..sparsity import Sparsity
 from .search import Progress
 
 
@@ -24,7 +25,7 @@ class CertificateStatus(Enum):
 
 @dataclass
 class Certificate:
-    """R(w) >= lower_bound for every w with at most k nonzeros in Γ.
+    """R(w) >= lower_bound for every sparse w in Γ: with at most k nonzeros, or groups, or whatever was counted.
 
     Attributes
     ----------
@@ -39,7 +40,7 @@ class Certificate:
     explained_gap : float
         gap / (R(0) - R(x)), relative to what x explains: the harder yardstick where R(0) is already small.
     proved_in, proved_out : arrays of int
-        Coordinates that are in every optimal support, or in none.
+        Coordinates that are in every optimal support, or in none; where groups or features are counted, all of theirs.
     status : CertificateStatus
         How it ended, in words.
     how : str
@@ -53,6 +54,8 @@ class Certificate:
         (time, nodes, incumbent, bound) along the search.
     x, fun : array, float
         The best point known: the answer itself, or a better one that the search met.
+    sparsity : Sparsity
+        What was counted.
     """
 
     objective: float
@@ -70,6 +73,7 @@ class Certificate:
     history: list[Progress] = field(repr=False)
     x: np.ndarray = field(repr=False)
     fun: float
+    sparsity: Sparsity = field(repr=False)
 
     @property
     def words(self) -> str:
@@ -84,6 +88,11 @@ class Certificate:
             return f"the best possible is proven to be at least {self.lower_bound:.4g}, which says little"
         return f"proven within {100 * self.relative_gap:.2g}% of the best possible"
 
+    def told(self, proved: np.ndarray) -> str:
+        """How much `proved_in` or `proved_out` holds: "6 coordinates, 2 groups"."""
+        counted = "" if self.sparsity.atoms is None else f", {self.sparsity.size(proved)} {self.sparsity.counted}"
+        return f"{proved.size} coordinates{counted}"
+
     def __repr__(self) -> str:
         explained = ""
         if math.isfinite(self.explained_gap):
@@ -92,8 +101,8 @@ class Certificate:
             "objective": f"{self.objective:.8g}, {self.words}",
             "lower bound": f"{self.lower_bound:.8g}",
             "gap": f"{self.gap:.3g} ({100 * self.relative_gap:.3g}% of the objective{explained})",
-            "proved in": f"{self.proved_in.size} coordinates",
-            "proved out": f"{self.proved_out.size} coordinates",
+            "proved in": self.told(self.proved_in),
+            "proved out": self.told(self.proved_out),
             "status": self.status.value,
             "how": self.how,
             "cost": f"{self.nodes} nodes, {self.seconds:.2g} s",

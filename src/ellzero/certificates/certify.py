@@ -27,12 +27,13 @@ def certify(
     *,
     callback: Callable[[Progress], Any] | None = None,
 ) -> Certificate:
-    """A lower bound of min R(w) over ||w||_0 <= k, w in Γ, and so how good an answer is.
+    """A lower bound of min R(w) over sparse w in Γ, and so how good an answer is.
 
     For convex R = f + (μ/2)||·||² and any v, R(w) >= f(v) + <∇f(v), w - v> + (μ/2)||w||², and the minimum of the right
     side over sparse members of Γ is one `sparse_maximum`. The best v is looked for: by Newton's method where R is
     quadratic and Γ is given by bounds and linear caps, by fully corrective Frank-Wolfe elsewhere. With a time limit or
-    a target, branch and bound goes on from there.
+    a target, branch and bound goes on from there. Groups, features and quotas (`ellzero.sparsity`) are decided as a
+    whole; for ranks no relaxation is known.
 
     Parameters
     ----------
@@ -152,6 +153,7 @@ class Prover:
             history=[],
             x=x,
             fun=min(best, fun),
+            sparsity=self.result.sparsity,
         )
         if self.refused:
             return certificate

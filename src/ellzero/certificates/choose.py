@@ -11,7 +11,8 @@ from ..sets.base import MemberNotFound
 from .answer import Answer, NoBound
 from .atoms import Atoms
 from .perspective import Perspective
-from .relaxation import Decisions, Relaxation, Relaxed
+from .relaxation import Relaxation, Relaxed
+from .supports import Decisions
 
 #: the sharpest first
 RELAXATIONS: tuple[type[Relaxation], ...] = (Perspective, Atoms)
@@ -24,8 +25,8 @@ class OneSupport(Relaxation):
 
     @classmethod
     def of(cls, answer: Answer) -> Self:
-        """For k >= d."""
-        return cls(answer.k, np.arange(answer.d))
+        """Where all coordinates may be in."""
+        return cls(answer.supports, np.arange(answer.d))
 
     def solve(self, part: Decisions, warm: Any, cutoff: float, *, first: bool = False) -> Relaxed:
         """Nothing; see `Answer.bound`."""
@@ -35,7 +36,7 @@ class OneSupport(Relaxation):
 def choose(answer: Answer) -> tuple[Relaxation, float]:
     """The relaxation of the problem, and a lower bound that is known already; raises NoBound if there is neither."""
     floor, whole = float(answer.risk.lower_bound), None
-    if answer.k >= answer.d and answer.readable:
+    if answer.supports.admits(np.arange(answer.d)) and answer.readable:
         whole = OneSupport.of(answer)
         if answer.d <= LARGEST:  # eigenvalues of a matrix of that size
             with suppress(MemberNotFound):  # then nothing is known

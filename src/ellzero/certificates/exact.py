@@ -24,7 +24,7 @@ from .search import Progress
 def solve_exactly(
     problem: Problem, *, time_limit: float, target_gap: float | None, callback: Any, verbose: int, **options: Any
 ) -> Result:
-    """min R(w) subject to ||w||_0 <= k, w in Γ, with a proof; see `ellzero.minimize`, which checks its arguments."""
+    """min R(w) over sparse w in Γ, with a proof; see `ellzero.minimize`, which checks its arguments."""
     started = time.perf_counter()
     result = solve(problem, preset("auto"), time_limit=time_limit, **options)
     if result.status is Status.INTERRUPTED:

@@ -9,9 +9,11 @@ import numpy as np
 from ..risks.accuracy import QuadraticForm
 from ..sets.polyhedron import Polyhedron
 from .answer import Answer, NoBound
+from .perspective_atoms import AtomDual
 from .perspective_dual import PerspectiveDual, Point
 from .quadratic_form import improve_split, smallest_eigenvalue
-from .relaxation import Decisions, Relaxation, Relaxed
+from .relaxation import Relaxation, Relaxed
+from .supports import AtomSupports, Decisions, Supports
 
 _LARGEST_SPLIT = 300  # coordinates; a split takes some inverses of such a matrix
 
@@ -25,10 +27,13 @@ class Perspective(Relaxation):
     advice = "a larger ridge, a smaller k or tighter bounds on the coefficients make the relaxation sharper"
 
     def __init__(
-        self, form: QuadraticForm, k: int, gamma: Polyhedron, delta: np.ndarray, index: np.ndarray | None = None
+        self, form: QuadraticForm, supports: Supports, gamma: Polyhedron, delta: np.ndarray, index: np.ndarray
     ) -> None:
-        super().__init__(k, np.arange(delta.size) if index is None else index)
-        self.dual = PerspectiveDual(form, k, gamma, delta)
+        super().__init__(supports, index)
+        if isinstance(supports, AtomSupports):
+            self.dual: PerspectiveDual = AtomDual(form, supports, gamma, delta)
+        else:
+            self.dual = PerspectiveDual(form, supports, gamma, delta)
 
     @classmethod
     def of(cls, answer: Answer) -> Self:
@@ -44,9 +49,9 @@ class Perspective(Relaxation):
                 splits = _splits(form)
         if not splits:
             raise NoBound("no curvature can be split off the matrix of R")
-        relaxation = cls(form, answer.k, shape, splits[0], index)
+        relaxation = cls(form, answer.supports.restrict(index), shape, splits[0], index)
         relaxation.twins, relaxation.deadline = twins, answer.deadline
-        start = Decisions(np.searchsorted(index, answer.kept), np.zeros(index.size, dtype=bool))
+        start = relaxation.start(answer)
         best, chosen = -math.inf, splits[0]
         for delta in splits:
             relaxation.dual.use(delta)
@@ -120,28 +125,29 @@ class Perspective(Relaxation):
     def screen(self, relaxed: Relaxed, part: Decisions, level: float) -> Decisions:
         """Fix what the gains decide.
 
-        With gains g sorted, forcing i in costs g_(k) - g_i, forcing it out g_i - g_(k+1): where the bound then exceeds
-        the level, no better point is there (Atamtürk & Gómez 2020).
+        Where the bound with i forced in, or out, exceeds the level, no better point is there (Atamtürk & Gómez 2020).
         """
-        gains, spare = relaxed.evidence, self.k - part.kept.size
-        free = np.flatnonzero(gains >= 0)
-        if not spare or free.size <= spare or not relaxed.bound <= level:
-            return part  # a bound above the level decides the whole part, not single coordinates
-        order = np.partition(gains[free], [free.size - spare - 1, free.size - spare, free.size - 1])
-        last, next_ = order[free.size - spare], order[free.size - spare - 1]
-        level += 1e-12 * (abs(level) + float(order[-1]))  # sums of a few rounded numbers
-        excluded = free[relaxed.bound + last - gains[free] > level]
-        included = free[relaxed.bound + gains[free] - next_ > level]
+        gains = relaxed.evidence
+        # a bound above the level decides the whole part, not single coordinates
+        found = self.supports.exchange(gains, part) if relaxed.bound <= level else None
+        if found is None:
+            return part
+        free, enter, leave = found
+        level += 1e-12 * (abs(level) + self.supports.widest * float(gains[free].max()))  # sums of a few rounded numbers
+        excluded = free[relaxed.bound + enter > level]
+        included = free[relaxed.bound + leave > level]
         if excluded.size:
             part = part.leaving(excluded)
-        return part.taking(included) if 0 < included.size <= spare else part
+        fits = included.size and self.supports.admits(np.concatenate([part.kept, included]))
+        return self.supports.closed(part.taking(included)) if fits else part
 
     def restrict(self, stay: np.ndarray, relaxed: Relaxed) -> tuple[Relaxation, Any]:
         """A principal part of a semidefinite matrix is semidefinite, and more can be split off it."""
         index, dual = np.flatnonzero(stay), self.dual
         form = dual.form.restrict(index)
         delta = max((dual.delta[index], *_splits(form)), key=np.sum)
-        smaller = Perspective(form, self.k, dual.gamma.restrict(index), delta, self.index[index])
+        supports = self.supports.restrict(index)
+        smaller = Perspective(form, supports, dual.gamma.restrict(index), delta, self.index[index])
         smaller.twins, smaller.deadline, smaller.how = self.twins, self.deadline, self.how
         return smaller, (relaxed.w[index], relaxed.warm[1])
 

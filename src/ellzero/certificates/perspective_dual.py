@@ -24,7 +24,7 @@ import numpy as np
 
 from ..risks.accuracy import EPS, QuadraticForm
 from ..sets.polyhedron import Polyhedron
-from .relaxation import Decisions
+from .supports import Decisions, Supports
 
 
 @dataclass
@@ -61,8 +61,8 @@ class Kinds:
 class PerspectiveDual:
     """B for a polyhedral Γ and a δ > 0 with Q - diag(δ) positive semidefinite."""
 
-    def __init__(self, form: QuadraticForm, k: int, gamma: Polyhedron, delta: np.ndarray) -> None:
-        self.form, self.k, self.gamma = form, k, gamma
+    def __init__(self, form: QuadraticForm, supports: Supports, gamma: Polyhedron, delta: np.ndarray) -> None:
+        self.form, self.supports, self.k, self.gamma = form, supports, supports.k, gamma
         self.lower, self.upper, self.A, self.h = gamma.lower, gamma.upper, gamma.A, gamma.h
         self.unbounded = bool(np.isinf(self.lower).all() and np.isinf(self.upper).all())
         self.diagonal = np.diag(form.Q).copy()
@@ -104,14 +104,7 @@ class PerspectiveDual:
         gains = np.maximum(*(self._gains(self._shrink(z + sign * error, price)) for sign in (1.0, -1.0)))
         inside, size_inside = float(gains[kept].sum()), float(np.abs(gains[kept]).sum())
         gains[part.out], gains[kept] = -1.0, -1.0
-        spare = self.k - kept.size
-        if spare >= gains.size:
-            top = float(gains[gains > 0].sum())
-        elif spare:
-            best = np.partition(gains, gains.size - spare)[gains.size - spare :]
-            top = float(best[best > 0].sum())
-        else:
-            top = 0.0
+        top = self.supports.largest_sum(gains, kept)
         cross = float(w @ (form.b - z))
         loss = float(error @ np.abs(w)) + 8 * EPS * abs(form.c)
         loss += (w.size + 16) * EPS * (float(np.abs(w) @ np.abs(form.b - z)) + 2 * (size_inside + top))
@@ -163,7 +156,7 @@ class PerspectiveDual:
         """Accelerated proximal steps on the relaxation: the last point, and the best one."""
         momentum, before, top = 1.0, here.w, here
         for _ in range(steps):
-            point, _, _ = self._proximal(here, self.steepest, part)
+            point = self._proximal(here, self.steepest, part).x
             if float((here.w - point) @ (point - before)) > 0:
                 momentum = 1.0  # O'Donoghue & Candès: start again when the momentum points uphill
             later = (1 + math.sqrt(1 + 4 * momentum * momentum)) / 2
@@ -181,9 +174,11 @@ class PerspectiveDual:
         multipliers = here.multipliers + np.where(moves > 0, excess / np.where(moves > 0, moves, 1.0), 0.0)
         return np.where(self.gamma.equal, multipliers, np.maximum(multipliers, 0.0))
 
-    def _proximal(
-        self, here: Point, steep: np.ndarray | float, part: Decisions
-    ) -> tuple[np.ndarray, np.ndarray, float]:
+    def _idle_prices(self, here: Point, x: np.ndarray) -> np.ndarray:
+        """The next multipliers where no coordinate is free to move."""
+        return here.multipliers
+
+    def _proximal(self, here: Point, steep: np.ndarray | float, part: Decisions) -> Kinds:
         """argmin Σ steep_i/2 (x_i - u_i)² + a_i|x_i| + ½δ_i x_i²/s_i, u = w + z/steep: x, s and the level t of ties.
 
         Ties have the gain t²/2. Then z_i less its price is √δ_i t, and x_i = s_i t/√δ_i while that stays within the
@@ -195,14 +190,14 @@ class PerspectiveDual:
         size[part.kept] = 0.0
         free = np.flatnonzero((size > 0) & (reach > 0))
         steepness = steep[free] if isinstance(steep, np.ndarray) else steep
-        share, level = _shares_of_ties(size[free], self.root[free], steepness, reach[free], self.k - part.kept.size)
+        share, level = shares_of_ties(size[free], self.root[free], steepness, reach[free], self.k - part.kept.size)
         s = np.zeros_like(u)
         s[free], s[part.kept] = share, 1.0
         x = np.clip(u * (steep / (steep + self.delta)), self.lower, self.upper)
         tied = (s > 0) & (s < 1)
         x[s == 0] = 0.0
         x[tied] = s[tied] * np.sign(u[tied]) * np.minimum(level / self.root[tied], reach[tied])
-        return x, s, level
+        return Kinds(x, s, level, np.zeros(x.size, dtype=bool))
 
     def newton(self, here: Point, metric: float, part: Decisions) -> tuple[np.ndarray, np.ndarray] | None:
         """w and the multipliers that solve the linear system for the kinds which a proximal step finds.
@@ -210,31 +205,30 @@ class PerspectiveDual:
         In (Qw)_i + σ_i a_i = b_i the coordinates with s = 1, in (Pw)_i + σ_i(a_i + √δ_i t) = b_i the ties; Σs = k, and
         every binding cap with equality. σ are the signs.
         """
-        x, s, level = self._proximal(here, metric * self.diagonal, part)
-        kinds = Kinds(x, s, level, np.zeros(x.size, dtype=bool))
+        kinds = self._proximal(here, metric * self.diagonal, part)
+        x = kinds.x
         if not self.unbounded:
-            kinds.at_bound = (s == 1) & ((x == self.lower) | (x == self.upper))
+            kinds.at_bound = (kinds.s == 1) & ((x == self.lower) | (x == self.upper))
         active = kinds.active
         if not active.size:
-            return x, here.multipliers
-        n_unknowns = active.size + bool(kinds.ties.size)  # before the multipliers
+            return x, self._idle_prices(here, x)
         binding = (here.multipliers != 0) | self.gamma.equal | (self.A @ np.abs(x) > self.h * (1 + 1e-9))
         while True:
             rows = np.flatnonzero(binding & (self.A[:, active] != 0).any(axis=1))
             solution = self._solve(kinds, rows)
             if solution is None:
                 return None
-            negative = (solution[n_unknowns:] < 0) & ~self.gamma.equal[rows]
+            values, prices = solution
+            negative = (prices < 0) & ~self.gamma.equal[rows]
             if not negative.any():
                 break
             binding[rows[negative]] = False
         ahead, multipliers = np.where(kinds.at_bound, x, 0.0), np.zeros(self.h.size)
-        ahead[active] = solution[: active.size]
-        multipliers[rows] = solution[n_unknowns:]
+        ahead[active], multipliers[rows] = values, prices
         return ahead, multipliers
 
-    def _solve(self, kinds: Kinds, rows: np.ndarray) -> np.ndarray | None:
-        """Values of the active coordinates, the level of the ties (where there are any), multipliers of the caps."""
+    def _solve(self, kinds: Kinds, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+        """Values of the active coordinates, and multipliers of the caps; between them stands the level of the ties."""
         b, Q = self.form.b, self.form.Q
         x, ties, fixed, active = kinds.x, kinds.ties, np.flatnonzero(kinds.at_bound), kinds.active
         m = active.size
@@ -256,7 +250,7 @@ class PerspectiveDual:
             solution = np.linalg.solve(M, target)
         except np.linalg.LinAlgError:
             return None
-        return np.asarray(solution) if np.isfinite(solution).all() else None
+        return (solution[:m], solution[first:]) if np.isfinite(solution).all() else None
 
     def _add_ties(self, M: np.ndarray, target: np.ndarray, kinds: Kinds) -> None:
         """δ leaves the diagonal of the ties, and one more row and column hold their level t and how much is left."""
@@ -275,7 +269,7 @@ class PerspectiveDual:
         target[place] -= sign * np.where(clipped, 0.5 * (self.delta[ties] * capped - t * t / capped), 0.0)
 
 
-def _shares_of_ties(
+def shares_of_ties(
     size: np.ndarray, root: np.ndarray, steep: np.ndarray | float, reach: np.ndarray, spare: int
 ) -> tuple[np.ndarray, float]:
     """Shares s_i(t) with Σs = spare, and t, the gain at which they tie; all ones where there is room for all."""

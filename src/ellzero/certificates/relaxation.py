@@ -10,34 +10,7 @@ from typing import Any
 import numpy as np
 
 from .answer import Answer
-
-
-@dataclass
-class Decisions:
-    """What is decided in a part of the search: coordinates that are in, and a mask of those that are out."""
-
-    kept: np.ndarray
-    out: np.ndarray
-
-    def taking(self, index: Any) -> Decisions:
-        """These are in as well."""
-        return Decisions(np.append(self.kept, index), self.out)
-
-    def leaving(self, index: Any) -> Decisions:
-        """These are out as well."""
-        out = self.out.copy()
-        out[index] = True
-        return Decisions(self.kept, out)
-
-    @property
-    def free(self) -> np.ndarray:
-        """A mask of what is not decided."""
-        free = ~self.out
-        free[self.kept] = False
-        return free
-
-    def __len__(self) -> int:
-        return self.kept.size + int(np.count_nonzero(self.out))
+from .supports import Decisions, Supports
 
 
 @dataclass
@@ -52,14 +25,14 @@ class Relaxed:
 
 
 class Relaxation(ABC):
-    """A lower bound of min {R(w) : ||w||_0 <= k, w in Γ}, with some coordinates in and some out.
+    """A lower bound of min {R(w) : w sparse, w in Γ}, with some coordinates in and some out.
 
     A new one is a subclass in a file of its own, and an entry in `choose.RELAXATIONS`.
 
     Attributes
     ----------
-    k : int
-        Nonzeros that there may be.
+    supports : Supports
+        Where there may be nonzeros.
     index : array of int
         The coordinates of the problem that it is about; all others are zero. Its own are counted within these.
     twins : array of int
@@ -74,13 +47,18 @@ class Relaxation(ABC):
     advice: str = ""
     deadline: float = math.inf
 
-    def __init__(self, k: int, index: np.ndarray) -> None:
-        self.k, self.index, self.twins = k, index, index[:0]
+    def __init__(self, supports: Supports, index: np.ndarray) -> None:
+        self.supports, self.index, self.twins = supports, index, index[:0]
 
     @classmethod
     @abstractmethod
     def of(cls, answer: Answer) -> Relaxation:
         """The relaxation of the problem that was answered; raises NoBound where it does not fit."""
+
+    def start(self, answer: Answer) -> Decisions:
+        """What is decided beforehand."""
+        kept = np.searchsorted(self.index, answer.kept)
+        return self.supports.closed(Decisions(kept, np.zeros(self.index.size, dtype=bool)))
 
     @abstractmethod
     def solve(self, part: Decisions, warm: Any, cutoff: float, *, first: bool = False) -> Relaxed:

@@ -7,7 +7,8 @@ import numpy as np
 
 from .answer import Answer
 from .choose import choose
-from .relaxation import Decisions, Relaxation, Relaxed
+from .relaxation import Relaxation, Relaxed
+from .supports import Decisions
 
 _SMALLER = 0.2  # share of the coordinates that must be out for a smaller problem to be worth it
 
@@ -34,7 +35,7 @@ def bound_root(answer: Answer, target: float | None) -> RootBound:
     proved_in = proved_out = np.empty(0, dtype=np.intp)
     while True:
         index = relaxation.index
-        start = Decisions(np.searchsorted(index, answer.kept), np.zeros(index.size, dtype=bool))
+        start = relaxation.start(answer)
         relaxed = relaxation.solve(start, warm, cutoff, first=True)
         decided = _decide(relaxation, relaxed, start, x, value)
         proved_in = np.setdiff1d(np.union1d(proved_in, index[decided.kept[start.kept.size :]]), relaxation.twins)
@@ -44,7 +45,7 @@ def bound_root(answer: Answer, target: float | None) -> RootBound:
             break
         # what leaves the problem must be out of every point as good as the incumbent, not only of better ones, and the
         # incumbent stays, as the start of everything
-        stay = ~relaxation.screen(relaxed, start, value).out | (x != 0)
+        stay = ~relaxation.screen(relaxed, start, value).out | relaxation.supports.filled(x != 0)
         smaller = relaxation.restrict(stay, relaxed) if (~stay).sum() >= _SMALLER * index.size else None
         if smaller is not None:
             (relaxation, warm), x, floor = smaller, x[stay], bound
@@ -53,6 +54,7 @@ def bound_root(answer: Answer, target: float | None) -> RootBound:
     screened = relaxation.screen(relaxed, start, cutoff)
     more = np.setdiff1d(decided.kept, screened.kept)
     part = Decisions(np.concatenate([screened.kept, more]), screened.out | decided.out)
+    proved_in = np.flatnonzero(answer.supports.filled(np.isin(np.arange(answer.d), proved_in)))
     return RootBound(relaxation, relaxed, floor, proved_in, proved_out, part, len(screened) == len(start))
 
 
@@ -60,6 +62,6 @@ def _decide(relaxation: Relaxation, relaxed: Relaxed, start: Decisions, x: np.nd
     """What is in, or out of, every support whose R is at most the value."""
     if not -np.inf < relaxed.bound <= value:
         return start
-    if start.kept.size == relaxation.k:
+    if not relaxation.supports.choices(start).any():
         return start.leaving(start.free)
     return relaxation.decide(relaxed, start, x, value)

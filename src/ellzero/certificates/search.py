@@ -1,18 +1,20 @@
-"""Branch and bound: fix coordinates in or out until the bound of every part exceeds the best known value."""
+"""Branch and bound: fix coordinates, or atoms, in or out until the bound of every part exceeds the best known value."""
 
 import heapq
 import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from ..sets import EmptySlice
 from ..sets.base import MemberNotFound
 from .answer import Answer
-from .relaxation import Decisions, Relaxed
+from .relaxation import Relaxed
 from .root_bound import RootBound
+from .supports import Decisions
 
 
 @dataclass(order=True)
@@ -110,7 +112,8 @@ class Search:
         if i is None:  # nothing is left to decide
             self._close(node)
             return
-        children = [self._child(node, part) for part in (node.part.taking(i), node.part.leaving(i))]
+        parts = (self.relaxation.supports.closed(node.part.taking(i)), node.part.leaving(i))
+        children = [self._child(node, part) for part in parts]
         for child in children:
             if child is not None:
                 heapq.heappush(self.heap, child)
@@ -134,25 +137,24 @@ class Search:
             self.closed = min(self.closed, self.cutoff)
         return Node(bound, self.nodes * 2 + int(screened.kept.size > node.part.kept.size), screened, relaxed)
 
-    def _choose(self, node: Node) -> int | None:
-        """The branching rule: decide the largest of the coordinates that are partly in."""
-        relaxed, free = node.relaxed, node.part.free
-        spare = self.relaxation.k - node.part.kept.size
-        if spare <= 0 or np.count_nonzero(free) <= spare:
+    def _choose(self, node: Node) -> Any:
+        """The branching rule: decide the largest of the coordinates, or atoms, that are partly in."""
+        relaxed, supports = node.relaxed, self.relaxation.supports
+        if supports.settled(node.part):
             return None
-        share, size = relaxed.share, np.abs(relaxed.w)
+        share, size, free = relaxed.share, supports.sizes(relaxed.w), supports.choices(node.part)
         partly = free & (share > 1e-6) & (share < 1 - 1e-6)
         if partly.any():
-            return int(np.where(partly, size, -1.0).argmax())
+            return supports.whole(int(np.where(partly, size, -1.0).argmax()))
         self._offer(np.flatnonzero(free & (share > 0.5)), node.part)
         if node.bound >= self.cutoff:
             return None
-        return int(np.where(free, size if size[free].any() else share, -1.0).argmax())
+        return supports.whole(int(np.where(free, size if size[free].any() else share, -1.0).argmax()))
 
     def _close(self, node: Node) -> None:
         """A part with all decisions made is a convex problem: its best point is found, and bounded from below."""
         part = node.part
-        support = np.sort(part.kept if part.kept.size == self.relaxation.k else np.flatnonzero(~part.out))
+        support = np.sort(np.concatenate([part.kept, np.flatnonzero(self.relaxation.supports.choices(part))]))
         self._offer(support, part)
         bound = node.bound
         if bound < self.cutoff:
@@ -168,16 +170,12 @@ class Search:
 
     def _round(self, relaxed: Relaxed, part: Decisions) -> None:
         """Try the support that the relaxation suggests."""
-        score = np.where(part.out, -1.0, relaxed.share * np.abs(relaxed.w))
-        score[part.kept] = -1.0
-        spare = self.relaxation.k - part.kept.size
-        best = np.argpartition(-score, min(spare, score.size - 1))[:spare] if spare else np.empty(0, np.intp)
-        self._offer(best[score[best] > 0], part)
+        self._offer(self.relaxation.supports.best(relaxed.share * np.abs(relaxed.w), part), part)
 
     def _offer(self, more: np.ndarray, part: Decisions) -> None:
         support = np.union1d(more, part.kept)
         key = support.tobytes()
-        if support.size > self.relaxation.k or key in self.tried:
+        if key in self.tried or not self.relaxation.supports.admits(support):
             return
         self.tried.add(key)
         try:

@@ -77,7 +77,7 @@ def certify(
 def _read(path: str, question: Question, k: int) -> tuple[Result, list[float]]:
     """The answer and the intercepts of a file."""
     x, intercepts = read_weights(path, question.names)
-    check_weights(x, k, question.request.gamma, path)
+    check_weights(x, question.request.sparsity.with_k(k), question.request.gamma, path)
     method = Method(step=1.0, standardize=False, name=f"weights of {path}")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # rounding of the file is projected away

@@ -15,7 +15,8 @@ from click import Choice, FloatRange, IntRange, argument, option
 
 from .. import sets
 from ..datasets.readers import read_libsvm, read_rows, read_table, some_of
-from ..estimators.request import WORDS, read_set
+from ..estimators.onehot import dummy_groups
+from ..estimators.request import CLASS_LOSSES, LOSSES, WORDS, read_set
 from .screen import Exit, Refusal, options
 
 #: of all coordinates: how many, or a fraction
@@ -87,8 +88,22 @@ def _constraint(text: str) -> sets.ConstraintSet:
     return make(*numbers)  # type: ignore[no-any-return]
 
 
+def _loss(text: str) -> str | tuple[str, float]:
+    """A loss by its word, with its number behind a colon: squared, quantile:0.9, ..."""
+    word, colon, rest = text.partition(":")
+    words = [*LOSSES, *CLASS_LOSSES]
+    if word in words and not colon:
+        return word
+    if word in ("huber", "quantile"):
+        with suppress(ValueError):
+            return word, float(rest)
+    numbered = {"huber": "huber[:DELTA]", "quantile": "quantile[:LEVEL]"}
+    raise ValueError(f"{text!r} is no loss; write one of {', '.join(numbered.get(known, known) for known in words)}")
+
+
 SHARE = Read("number|fraction", _share)
 LEVELS = Read("K|first:last[:step]|k,k,...", _levels)
+LOSS = Read("word[:number]", _loss)
 CONSTRAINT = Read("word[:numbers]", _constraint)
 
 
@@ -100,6 +115,7 @@ class Data:
     y: np.ndarray
     names: list[str]
     path: str
+    offset: np.ndarray | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -108,7 +124,17 @@ class Data:
 
     def rows(self, index: np.ndarray) -> Data:
         """Some of the rows."""
-        return Data(self.X[index], self.y[index], self.names, self.path)
+        offset = None if self.offset is None else self.offset[index]
+        return Data(self.X[index], self.y[index], self.names, self.path, offset)
+
+    def without_offset(self, column: str) -> Data:
+        """The same with a column of X as the offset."""
+        place = self.places([column], "--offset")[0]
+        others = [j for j in range(len(self.names)) if j != place]
+        offset = np.asarray(self.X[:, [place]] @ np.ones(1), dtype=float)  # dense or not
+        if not others:
+            raise Refusal(f"--offset {column}: {self.path} has no other column to explain the target by", Exit.DATA)
+        return Data(self.X[:, others], self.y, [self.names[j] for j in others], self.path, offset)
 
     def places(self, names: Sequence[str], asked: str) -> list[int]:
         """Columns by name."""
@@ -131,7 +157,7 @@ def reading() -> Iterator[None]:
         raise Refusal(str(error), Exit.DATA) from error
 
 
-def read_data(path: str, target: str | None, kind: str | None, labels: bool) -> Data:
+def read_data(path: str, targets: Sequence[str], kind: str | None, labels: bool) -> Data:
     """A CSV or LIBSVM file, told apart by the name unless the kind is given."""
     plain = Path(path).with_suffix("") if Path(path).suffix in (".gz", ".bz2") else Path(path)
     if kind is None:
@@ -140,15 +166,23 @@ def read_data(path: str, target: str | None, kind: str | None, labels: bool) -> 
         if kind == "libsvm":
             X, y = read_libsvm(path)
             return Data(X, y, [f"x{i}" for i in range(X.shape[1])], path)
-        if target is None:
+        if not targets:
             raise click.UsageError("Missing option '--target': name the column to be explained")
-        X, y, names = read_table(path, target, text_target=labels)
-    return Data(X, y, names, path)
+        X, y, names = read_table(path, targets[0], text_target=labels)
+    data = Data(X, y, names, path)
+    more = data.places(targets[1:], "--target")
+    if not more:
+        return data
+    if len(more) == len(names):
+        raise Refusal(f"{path}: every column is a target; leave one to explain them", Exit.DATA)
+    return Data(np.delete(X, more, axis=1), np.column_stack([y, X[:, more]]), np.delete(names, more).tolist(), path)
 
 
-def read_groups(path: str, names: Sequence[str]) -> list[str]:
-    """The group of every name: a CSV file with the columns symbol and sector, or feature and group."""
+def read_groups(path: str, names: Sequence[str], X: Any) -> list[str]:
+    """The group of every name: a CSV file with the columns symbol and sector, or feature and group; or "onehot"."""
     with reading():
+        if path == "onehot":
+            return dummy_groups(X, np.array(names, dtype=object))
         with read_rows(path) as (header, rows):
             pairs = (("feature", "group"), ("symbol", "sector"))
             if (found := next((pair for pair in pairs if set(pair) <= set(header)), None)) is None:
@@ -160,11 +194,19 @@ def read_groups(path: str, names: Sequence[str]) -> list[str]:
     return [known[name] for name in names]
 
 
-def constraint_of(parts: Sequence[sets.ConstraintSet], groups: list[str] | None) -> sets.ConstraintSet | None:
+def constraint_of(
+    parts: Sequence[sets.ConstraintSet], groups: list[str] | None, select: str, at_most: int | None
+) -> sets.ConstraintSet | None:
     """The intersection of what was asked."""
+    counted = select == "groups" or at_most is not None
+    if counted and groups is None:
+        raise click.UsageError("'--whole-groups' and '--at-most' need '--groups', a file or the word onehot")
     if not parts:
-        if groups is not None:
-            raise click.UsageError("'--groups' needs '--constraint', the set of every group, such as l1:0.1")
+        if groups is not None and not counted:
+            raise click.UsageError(
+                "'--groups' needs '--constraint', the set of every group, such as l1:0.1, or '--whole-groups' or "
+                "'--at-most N', which count by groups"
+            )
         return None
     return parts[0] if len(parts) == 1 else sets.Intersection(*parts)
 
@@ -197,16 +239,23 @@ def report_option(words: str) -> Callable[[Any], Any]:
 #: what is learnt from
 data_options = options(
     argument("data", metavar="DATA"),
-    option("--target", metavar="COLUMN", help="Column to be explained (CSV files)."),
+    option(
+        "--target",
+        multiple=True,
+        metavar="COLUMN",
+        help="Column to be explained (CSV files); repeat for several that share their features.",
+    ),
     option("--format", "kind", type=Choice(["csv", "libsvm"]), help="Default: by the file's name."),
 )
 #: what is asked
 question_options = options(
+    option("--offset", metavar="COLUMN", help="Added to every prediction, before exp of poisson and gamma."),
     option(
         "--loss",
-        type=Choice(["squared", "huber", "poisson", "logistic"]),
+        type=LOSS,
         default="squared",
-        help="logistic: two classes or more; labels may be text.",
+        help="squared, huber[:DELTA], quantile[:LEVEL], poisson, gamma; logistic (two classes or more) and "
+        "squared_hinge (two), whose labels may be text.",
     ),
     option(
         "--constraint",
@@ -216,7 +265,13 @@ question_options = options(
         help="Γ: nonnegative, nonpositive, box:LOW,HIGH, l1:R, l2:R, linf:R, simplex:R, subsimplex:R. "
         "Repeat for an intersection.",
     ),
-    option("--groups", metavar="FILE", help="CSV with feature,group: the constraint then holds in every group."),
+    option(
+        "--groups",
+        metavar="FILE",
+        help="CSV with feature,group: the constraint then holds in every group. onehot: dummies, by their names.",
+    ),
+    option("--whole-groups", is_flag=True, help="k counts groups, which are taken as a whole."),
+    option("--at-most", type=IntRange(min=0), metavar="N", help="Features of each group at the most."),
     option("--keep", multiple=True, metavar="COLUMN", help="Always kept; counts in k. May be repeated."),
     option("--ridge", type=FloatRange(min=0), help="Default 0; logistic: a hundredth of the columns' median variance."),
     option("--fit-intercept/--no-fit-intercept", "intercept", default=True, help="Never counted or constrained."),
@@ -226,7 +281,7 @@ question_options = options(
         help="Compare weights in units of their columns' deviations; Γ and ridge stay in those of the file.",
     ),
 )
-k_option = option("--k", type=SHARE, required=True, help="Nonzeros at the most, or their fraction of all.")
+k_option = option("--k", type=SHARE, required=True, help="Features at the most, or their fraction of all.")
 #: how the answer is looked for
 method_options = options(
     option("--method", default="auto", help="A method by its name; see ellzero info."),

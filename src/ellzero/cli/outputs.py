@@ -13,6 +13,7 @@ from .._core.arrays import to_host
 from ..datasets.readers import read_rows
 from ..sets import ConstraintSet
 from ..solver.result import Result
+from ..sparsity import Sparsity
 from .inputs import reading
 from .screen import Exit, Refusal, Screen, as_json
 
@@ -175,11 +176,17 @@ def read_weights(path: str, names: Sequence[str]) -> tuple[np.ndarray, list[floa
     return x, intercepts
 
 
-def check_weights(x: np.ndarray, k: int, constraint: ConstraintSet, path: str) -> None:
+def check_weights(x: np.ndarray, sparsity: Sparsity, constraint: ConstraintSet, path: str) -> None:
     """Weights from a file must be an answer to the question."""
-    nonzeros, violation = int(np.count_nonzero(x)), constraint.violation(x)
-    if nonzeros > k:
-        raise Refusal(f"{path}: {nonzeros} weights are nonzero, and --k is {k}; raise --k", Exit.INFEASIBLE)
+    violation = constraint.violation(x)
+    if not sparsity.allows(x):
+        used = f"{np.count_nonzero(x)} weights are nonzero"
+        if sparsity.plain:
+            raise Refusal(f"{path}: {used}, and --k is {sparsity.k}; raise --k", Exit.INFEASIBLE)
+        raise Refusal(
+            f"{path}: {used}, in {sparsity.count(x)} {sparsity.counted}, and allowed are {sparsity.words}; raise --k",
+            Exit.INFEASIBLE,
+        )
     if violation > 1e-9:
         raise Refusal(
             f"{path}: the weights break {constraint!r} by {violation:.2g} (relative); give the constraint they obey",

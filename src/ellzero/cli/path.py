@@ -14,6 +14,7 @@ from .outputs import show_weights, write_weights
 from .question import Question, solve, write_page
 from .screen import Exit, Refusal, Screen, command, options
 
+_NO_LIKELIHOOD = {"huber": "Huber's", "quantile": "The quantile", "squared_hinge": "The squared hinge"}
 _RULES = ("validation", "validation-1se", "ebic", "bic", "gic", "aic")
 _EXAMPLES = """
   ellzero path table.csv --target price --ks 10
@@ -87,8 +88,9 @@ def path(
 def _rule(select: str | None, validation: float | None, loss: str) -> str:
     """What chooses k."""
     rule = select or ("validation" if validation else "ebic")
-    if select is None and rule == "ebic" and loss == "huber":
-        raise click.UsageError("Huber's loss has no likelihood for ebic: hold out rows with '--validation 0.2'")
+    if select is None and rule == "ebic" and loss.partition(":")[0] in _NO_LIKELIHOOD:
+        name = _NO_LIKELIHOOD[loss.partition(":")[0]]
+        raise click.UsageError(f"{name} loss has no likelihood for ebic: hold out rows with '--validation 0.2'")
     if rule.startswith("validation") and validation is None:
         raise click.UsageError(f"'--select {rule}' needs rows that are held out: add '--validation 0.2'")
     return rule

@@ -2,10 +2,11 @@
 
 from typing import Any
 
+import click
 import numpy as np
 
 from ..displays.base import coordinate_names
-from ..estimators.request import Request, classifier_ridge, read_classes, read_k, read_ks, read_loss
+from ..estimators.request import CLASS_LOSSES, Request, classifier_ridge, read_classes, read_loss
 from ..risks import LinearModel
 from ..sets import ConstraintSet
 from ..solver.result import Result
@@ -20,44 +21,59 @@ class Question:
     def __init__(
         self,
         data: str,
-        target: str | None,
+        target: tuple[str, ...],
         kind: str | None,
-        loss: str,
+        loss: str | tuple[str, float],
+        offset: str | None,
         constraints: tuple[ConstraintSet, ...],
         groups: str | None,
+        whole_groups: bool,
+        at_most: int | None,
         keep: tuple[str, ...],
         ridge: float | None,
         intercept: bool,
         standardize: bool,
     ) -> None:
-        self.data = read_data(data, target, kind, labels=loss == "logistic")
-        self.loss, self.intercept, self.ridge = loss, intercept, ridge or 0.0
-        labels = None if groups is None else read_groups(groups, self.data.names)
-        self.target, self.kept = target, keep
+        if len(target) > 1 and loss != "squared":
+            raise click.UsageError(f"several '--target' are for the squared loss, got '--loss {loss}'")
+        self.data = read_data(data, target, kind, labels=loss in CLASS_LOSSES)
+        self.offset = offset
+        if offset is not None:
+            self.data = self.data.without_offset(offset)
+        self.loss = loss if isinstance(loss, str) else f"{loss[0]}:{loss[1]:g}"
+        self.intercept, self.ridge = intercept, ridge or 0.0
+        labels = None if groups is None else read_groups(groups, self.data.names, self.data.X)
+        self.target, self.kept = ", ".join(target) or None, keep
         self.classes = None
-        if loss == "logistic":
+        if loss in CLASS_LOSSES:
             self.classes = np.unique(self.data.y)
             if self.classes.size < 2:
                 raise ValueError(f"{data}: the target has one class only, {self.classes[0]!r}; two are needed")
             self.ridge = classifier_ridge(self.data.X) if ridge is None else ridge
-        self.maker = read_loss(loss, self.data.y, None) if self.classes is None else read_classes(self.data.y, None)
+        y = self.data.y
+        if self.classes is None:
+            self.maker = read_loss(loss, y if offset is None else y - self.data.offset, None)
+        else:
+            self.maker = read_classes(y, None, loss)
         self.risk = self.risk_of(self.data)
-        asked = constraint_of(constraints, labels), labels, self.data.places(keep, "--keep")
-        self.request = Request.read(self.risk, *asked, standardize)
-        self.names = coordinate_names(self.data.names, self.risk.n_features, self.classes)
-        self.labels = labels and coordinate_names(labels, self.risk.n_features, self.classes)
+        counted: dict[str, Any] = {"select": "groups" if whole_groups else "features", "at_most": at_most}
+        asked = constraint_of(constraints, labels, **counted), labels, self.data.places(keep, "--keep")
+        self.request = Request.read(self.risk, *asked, standardize, **counted)
+        self.outputs = target if self.classes is None else self.classes
+        self.names = coordinate_names(self.data.names, self.risk.n_features, self.outputs)
+        self.labels = labels and coordinate_names(labels, self.risk.n_features, self.outputs)
 
     def risk_of(self, data: Data) -> LinearModel:
         """The risk on some rows."""
-        return self.maker(data.X, data.y, ridge=self.ridge, fit_intercept=self.intercept)
+        return self.maker(data.X, data.y, ridge=self.ridge, fit_intercept=self.intercept, offset=data.offset)
 
     def k(self, k: int | float) -> int:
         """k, from a number or a fraction."""
-        return read_k(k, self.risk.n_features, self.request.keep.size, "--k", strict=True)
+        return self.request.k(k, self.risk, "--k", strict=True)
 
     def ks(self, ks: int | list[int]) -> list[int]:
         """Several k."""
-        return read_ks(ks, self.risk.n_features, self.request.keep.size, "--ks", strict=True)
+        return self.request.ks(ks, self.risk, "--ks", strict=True)
 
     def describe(self) -> dict[str, Any]:
         """For machines."""
@@ -72,12 +88,13 @@ class Question:
             "target": self.target,
             "classes": None if self.classes is None else self.classes.tolist(),
             "loss": self.loss,
+            "offset": self.offset,
             "ridge": self.risk.ridge,
             "intercept": self.intercept,
         }
 
     def answered(self, result: Result) -> dict[str, Any]:
-        """A result, for machines: b is one number, or one for each class."""
+        """A result, for machines: b is one number, or one for each class or target."""
         b = np.ravel(np.asarray(self.risk.intercept(result.x), dtype=float)).tolist()
         return {
             "question": self.describe(),
@@ -90,7 +107,12 @@ class Question:
         """For people."""
         rows, columns = self.data.shape
         classes = "" if self.classes is None else f", {self.classes.size} classes"
-        return f"{self.data.path}: {rows} rows, {columns} columns{classes}; {self.loss} loss"
+        return f"{self.data.path}: {rows} rows, {columns} columns{classes}; {self.loss} loss{self._smoothed()}"
+
+    def _smoothed(self) -> str:
+        """By how much a loss was changed to be smooth, if it was."""
+        error = getattr(self.risk, "smoothing_error", None)
+        return "" if error is None else f", smoothed: at most {error:.3g} below the pinball loss"
 
     def tell(self) -> dict[str, str]:
         """For the readers of a report."""
@@ -99,7 +121,8 @@ class Question:
             "data": f"{self.data.path}, {rows} rows, {columns} columns",
             "explained": "the labels of the file" if self.target is None else self.target,
             **({} if self.classes is None else {"classes": ", ".join(map(str, self.classes))}),
-            "loss": self.loss,
+            "loss": self.loss + self._smoothed(),
+            **({} if self.offset is None else {"offset": self.offset}),
             "ridge": f"{self.risk.ridge:.6g}",
             "intercept": "fitted; not counted, constrained or penalised" if self.intercept else "none",
             **({"always kept": ", ".join(self.kept)} if self.kept else {}),
@@ -110,11 +133,11 @@ class Question:
         return self.data.X.std(axis=0) if isinstance(self.data.X, np.ndarray) else None
 
     def intercept_rows(self, x: Any) -> list[dict[str, Any]]:
-        """b, or one for each class, as rows of a file of weights."""
+        """b, or one for each class or target, as rows of a file of weights."""
         if not self.intercept:
             return []
         found = np.ravel(np.asarray(self.risk.intercept(x), dtype=float)).tolist()
-        names = coordinate_names([INTERCEPT], len(found), self.classes)
+        names = coordinate_names([INTERCEPT], len(found), self.outputs)
         return [{"name": name, "weight": value} for name, value in zip(names, found, strict=True)]
 
 

@@ -224,7 +224,7 @@ _COMMON = options(
 
 
 def command(examples: str, *decorators: Callable[[Any], Any]) -> Callable[[Any], click.Command]:
-    """A command with its own options, those of every command, and examples; its function gets the screen first."""
+    """A command with its options, those of every command, and examples below; its function gets the screen first."""
 
     def decorate(function: Any) -> click.Command:
         epilog = f"Examples:\n\n\b{examples}"

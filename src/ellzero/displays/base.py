@@ -48,7 +48,7 @@ def fitted(estimator: Any, attribute: str) -> Any:
 
 
 def coordinate_names(given: Sequence[str] | None, size: int, classes: Any = None) -> list[str]:
-    """A name for every coordinate; of several classes, whose coefficients come one after the other, with the class."""
+    """A name for every coordinate; of several classes or targets, one after the other, with the name of these."""
     names = [f"x{i}" for i in range(size)] if given is None else [str(name) for name in given]
     if len(names) < size and classes is not None and len(names) * len(classes) == size:
         names = [f"{label}: {name}" for label in classes for name in names]
@@ -62,7 +62,12 @@ def names_seen(estimator: Any, size: int) -> list[str]:
     names = getattr(estimator, "feature_names_in_", None)
     if names is None and hasattr(estimator, "n_features_in_"):
         names = coordinate_names(None, estimator.n_features_in_)
-    return coordinate_names(names, size, getattr(estimator, "classes_", None))
+    return coordinate_names(names, size, outputs_of(estimator))
+
+
+def outputs_of(estimator: Any) -> Any:
+    """The classes or targets of a fitted estimator that has several; None otherwise."""
+    return getattr(estimator, "classes_", getattr(estimator, "targets_", None))
 
 
 def name_of(names: Sequence[str] | None, i: Any) -> str:

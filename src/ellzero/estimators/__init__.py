@@ -7,6 +7,10 @@ _WHERE = {
     "SparseRegressorCV": "regression",
     "SparseClassifier": "classification",
     "SparseClassifierCV": "classification",
+    "onehot_groups": "onehot",
+    "SparseCox": "survival",
+    "SparseCoxCV": "survival",
+    "concordance_index": "concordance",
 }
 __all__ = list(_WHERE)
 __getattr__, __dir__ = lazily(__name__, _WHERE)

@@ -16,13 +16,13 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from .._core.arrays import to_host
 from .._core.blocks import facts, fragment, table
-from .._core.validation import as_array, is_masked
+from .._core.validation import as_array, as_numbers, check_finite, is_masked
 from ..risks import LinearModel
 from ..solver.methods import Method
 from ..solver.result import Result, Status
-from ..sparsity import Sparsity
 from .certified import certify_fitted
-from .request import Maker, Request, read_k
+from .onehot import dummy_groups
+from .request import Maker, Request
 
 #: features that notebooks show
 _MOST = 50
@@ -34,6 +34,8 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
 
     constraint: Any = None
     groups: Any = None
+    select: str = "features"
+    at_most: Any = None
     keep: Any = None
     ridge: Any = None
     fit_intercept: bool = True
@@ -44,7 +46,7 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
 
     # Reading.
 
-    def _maker(self, y: np.ndarray, sample_weight: np.ndarray | None) -> Maker:
+    def _maker(self, y: np.ndarray, sample_weight: np.ndarray | None, offset: np.ndarray | None) -> Maker:
         """What makes the risk of any rows, of a y that it can be made of."""
         raise NotImplementedError
 
@@ -52,66 +54,79 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         """Where none is asked for."""
         return 0.0
 
-    def _read(self, X: Any, y: Any, sample_weight: Any, *, reset: bool = True) -> tuple[Any, Any, Any]:
-        for name, given in (("X", X), ("y", y), ("sample_weight", sample_weight)):
+    def _read(
+        self, X: Any, y: Any, sample_weight: Any, offset: Any, *, reset: bool = True
+    ) -> tuple[Any, Any, Any, Any]:
+        for name, given in (("X", X), ("y", y), ("sample_weight", sample_weight), ("offset", offset)):
             if is_masked(given):
                 as_array(given, name)  # says what to do
             if getattr(getattr(given, "dtype", None), "kind", None) in ("m", "M"):
                 raise TypeError(f"{name} must be numbers, got dtype {given.dtype}; encode or drop dates first")
-        numeric = "regressor" in self.__sklearn_tags__().estimator_type
+        tags = self.__sklearn_tags__()
+        about_y = {"y_numeric": "regressor" in tags.estimator_type, "multi_output": tags.target_tags.multi_output}
         try:
             X, y = validate_data(
-                self, X, y, reset=reset, accept_sparse=("csr", "csc"), dtype=(np.float64, np.float32), y_numeric=numeric
+                self, X, y, reset=reset, accept_sparse=("csr", "csc"), dtype=(np.float64, np.float32), **about_y
             )
         except (ValueError, OverflowError) as error:  # of NumPy, which does not say whose numbers these are
             if isinstance(error, OverflowError) or "inhomogeneous" in str(error):
                 raise ValueError(f"X and y must be numbers, X with rows of one length: {error}") from None
             raise
+        if issparse(y):
+            raise TypeError("y must be an array, got a sparse matrix; use y.toarray()")
         if sample_weight is not None:
             sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
             with np.errstate(over="ignore"):
                 if np.isinf(sample_weight.sum()):  # only ratios matter
                     sample_weight = sample_weight / sample_weight.max()
-        return X, y, sample_weight
+        axes = 2 if tags.estimator_type == "classifier" or y.ndim == 2 else 1
+        return X, y, sample_weight, None if offset is None else _rows(offset, X.shape[0], axes)
 
-    def _risk(self, maker: Maker, X: Any, y: Any, sample_weight: Any, ridge: float) -> LinearModel:
-        return maker(X, y, ridge=ridge, sample_weight=sample_weight, fit_intercept=self.fit_intercept)
+    def _risk(self, maker: Maker, X: Any, y: Any, sample_weight: Any, offset: Any, ridge: float) -> LinearModel:
+        weights = self._weights(y, sample_weight)
+        return maker(X, y, ridge=ridge, sample_weight=weights, offset=offset, fit_intercept=self.fit_intercept)
 
-    def _request(self, risk: LinearModel) -> Request:
+    def _weights(self, y: np.ndarray, sample_weight: np.ndarray | None) -> np.ndarray | None:
+        """The weights of rows that are fitted."""
+        return sample_weight
+
+    def _request(self, risk: LinearModel, X: Any) -> Request:
         names = getattr(self, "feature_names_in_", None)
-        return Request.read(risk, self.constraint, self.groups, self.keep, self.standardize, names)
+        groups = dummy_groups(X, names) if isinstance(self.groups, str) and self.groups == "onehot" else self.groups
+        counted = {"k": getattr(self, "ks", getattr(self, "k", None)), "select": self.select, "at_most": self.at_most}
+        return Request.read(risk, self.constraint, groups, self.keep, self.standardize, names, **counted)
 
     def _answers(self, risk: LinearModel, ks: list[int], request: Request, x0: Any = None) -> list[Result]:
         rng = None if self.random_state is None else check_random_state(self.random_state).randint(2**31)
-        asked = getattr(self, "ks", getattr(self, "k", None))
-        levels = [asked.with_k(k) for k in ks] if isinstance(asked, Sparsity) else ks
-        return request.path(risk, levels, self.method, max_iter=self.max_iter, rng=rng, x0=x0).results
+        return request.path(risk, ks, self.method, max_iter=self.max_iter, rng=rng, x0=x0).results
 
     # Fitting.
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Any:
         """Find the coefficients.
 
         Parameters
         ----------
         X : array, DataFrame or sparse matrix of shape (n_samples, n_features)
-        y : array of shape (n_samples,)
+        y : array of shape (n_samples,), for the squared loss also (n_samples, n_targets)
         sample_weight : array of shape (n_samples,), optional
             At least 0; a row of weight 2 counts as two rows.
+        offset : array of shape (n_samples,), optional
+            Added to each x_iᵀw + b: the logarithm of the exposure for losses of counts, say.
         """
-        read = self._read(X, y, sample_weight)
+        read = self._read(X, y, sample_weight, offset)
         maker = self._maker(*read[1:])
         ridge = self._default_ridge(read[0], read[2]) if self.ridge is None else self.ridge
         risk = self._risk(maker, *read, ridge)
-        request = self._request(risk)
-        k = read_k(self.k, risk.n_features, request.keep.size)
-        self._keep_answer(risk, self._answers(risk, [k], request)[-1], request, (X, y, sample_weight))
+        request = self._request(risk, read[0])
+        k = request.k(self.k, risk)
+        self._keep_answer(risk, self._answers(risk, [k], request)[-1], request, (X, y, sample_weight, offset))
         return self
 
     def _keep_answer(self, risk: LinearModel, result: Result, request: Request, data: tuple[Any, ...]) -> None:
         self.__dict__.pop("certificate_", None)
         self.result_, self.k_, self.ridge_, self.n_iter_ = result, result.k, risk.ridge, result.nit
-        self._kept_features = request.kept_features
+        self._selected = request.selected(result, self.n_features_in_)
         self._data = tuple(map(_weakly, data))
         self._set_coefficients(to_host(result.x), risk.intercept(result.x), risk)
         noisy = getattr(request.method(self.method), "stochastic", False)  # nothing but noise would stop it earlier
@@ -125,20 +140,26 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
 
     # Using.
 
-    def _linear(self, X: Any) -> np.ndarray:
-        """XWᵀ + b, from the columns that W needs."""
+    def _linear(self, X: Any, offset: Any = None) -> np.ndarray:
+        """XWᵀ + b + offset, from the columns that W needs."""
         check_is_fitted(self)
+        b = getattr(self, "intercept_", 0.0)
         X = validate_data(self, X, reset=False, accept_sparse=("csr", "csc"), dtype=(np.float64, np.float32))
         if issparse(X):
-            return np.asarray(X @ self.coef_.T + self.intercept_)
-        needed = np.flatnonzero(np.atleast_2d(self.coef_).any(axis=0))
-        return np.asarray(X[:, needed] @ self.coef_[..., needed].T + self.intercept_)
+            z = np.asarray(X @ self.coef_.T + b)
+        else:
+            needed = np.flatnonzero(np.atleast_2d(self.coef_).any(axis=0))
+            z = np.asarray(X[:, needed] @ self.coef_[..., needed].T + b)
+        offset = self.__dict__.get("_scored_offset") if offset is None else _rows(offset, X.shape[0], z.ndim)
+        if offset is None:
+            return z
+        return np.asarray(z + (offset if offset.ndim == z.ndim else offset[:, None]))
 
     def _get_support_mask(self) -> np.ndarray:
-        """Features with a nonzero coefficient, and those that are always kept."""
+        """Features with a nonzero coefficient and, where groups are selected, the rest of these; and what is kept."""
         check_is_fitted(self)
         mask: np.ndarray = np.any(np.atleast_2d(self.coef_) != 0, axis=0)
-        mask[self._kept_features] = True
+        mask[self._selected] = True
         return mask
 
     def certify(
@@ -146,6 +167,7 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         X: Any,
         y: Any,
         sample_weight: Any = None,
+        offset: Any = None,
         *,
         time_limit: float | None = None,
         target_gap: float | None = None,
@@ -154,7 +176,7 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X, y, sample_weight
+        X, y, sample_weight, offset
             The data of the fit: an estimator does not keep them.
         time_limit, target_gap : float, optional
             As for `ellzero.certify`.
@@ -165,9 +187,9 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
             Also in ``certificate_`` and ``result_.certificate``.
         """
         check_is_fitted(self)
-        read = self._read(X, y, sample_weight, reset=False)
+        read = self._read(X, y, sample_weight, offset, reset=False)
         risk = self._risk(self._maker(*read[1:]), *read, self.ridge_)
-        given = "X, y and sample_weight"
+        given = "X, y and sample_weight" if offset is None else "X, y, sample_weight and offset"
         return certify_fitted(self, risk, given, time_limit=time_limit, target_gap=target_gap)
 
     def __getattr__(self, name: str) -> Any:
@@ -176,7 +198,7 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
             if self.result_.certificate is not None:  # of the exact method
                 return self.result_.certificate
             data = tuple(refer() for refer in self.__dict__.get("_data", ()))
-            if len(data) != 3 or data[0] is None or data[1] is None:
+            if len(data) != 4 or data[0] is None or data[1] is None:
                 raise AttributeError(
                     "certificate_ needs the data of the fit, which the estimator does not keep and nobody else does "
                     "any more; use certify(X, y)"
@@ -190,6 +212,10 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         return state
 
     # Showing.
+
+    def _more_columns(self, shown: np.ndarray) -> dict[str, list[float]]:
+        """What else is told of the features beside their coefficients."""
+        return {}
 
     def _repr_html_inner(self) -> str:
         """scikit-learn's diagram, and below it what was selected."""
@@ -208,6 +234,15 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
 
+def _rows(offset: Any, n: int, most: int) -> np.ndarray:
+    """An offset: a number for each row, or where there may be two axes one for each row and class."""
+    values = as_numbers(offset, "offset").astype(np.float64)
+    if not 1 <= values.ndim <= most or len(values) != n:
+        raise ValueError(f"offset must have one entry for each of the {n} rows of X, got shape {values.shape}")
+    check_finite(values, "offset")
+    return values
+
+
 def _weakly(thing: Any) -> Callable[[], Any]:
     """What was handed in, as long as somebody else keeps it too; lists, which nobody can watch, are kept."""
     try:
@@ -223,17 +258,20 @@ def table_of_coefficients(model: Any) -> str:
     order = selected[np.argsort(-np.abs(coefficients[:, selected]).max(axis=0), kind="stable")]
     shown = order[:_MOST]
     if len(coefficients) == 1:
-        columns = {"coefficient": coefficients[0, shown].tolist()}
+        columns = {"coefficient": coefficients[0, shown].tolist(), **model._more_columns(shown)}
     else:
-        columns = {f"{label}": row[shown].tolist() for label, row in zip(model.classes_, coefficients, strict=True)}
+        labels = model.classes_ if hasattr(model, "classes_") else model.targets_
+        columns = {f"{label}": row[shown].tolist() for label, row in zip(labels, coefficients, strict=True)}
     more = f" (the {_MOST} largest coefficients)" if selected.size > _MOST else ""
     summary = {
         "nonzeros": result.sparsity.describe(result.x),
         "constraint": "none" if result.constraint.whole_space else repr(result.constraint),
         "objective": f"{result.fun:.6g}",
-        "intercept": ", ".join(f"{b:.4g}" for b in np.atleast_1d(model.intercept_)),
+        "intercept": ", ".join(f"{b:.4g}" for b in np.atleast_1d(getattr(model, "intercept_", []))),
         "status": result.message,
     }
+    if not hasattr(model, "intercept_"):
+        del summary["intercept"]
     data = {"feature": [str(name) for name in names[shown]], **columns}
-    body = table(data, f"selected features{more}", sort=False, bar="coefficient" if len(columns) == 1 else None)
+    body = table(data, f"selected features{more}", sort=False, bar="coefficient" if len(coefficients) == 1 else None)
     return fragment(facts(summary), body)

@@ -6,18 +6,35 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin
+from sklearn.metrics import accuracy_score
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
 from ..risks import LinearModel
 from .base import SparseLinearModel
 from .cross_validation import ChosenByCrossValidation
-from .request import Maker, classifier_ridge, read_classes
+from .request import Maker, class_weights, classifier_ridge, read_classes
 
 
+def _gives_probabilities(model: Any) -> bool:
+    if model.loss != "logistic":
+        raise AttributeError(
+            f'loss={model.loss!r} gives no probabilities; use decision_function, or loss="logistic" for predict_proba'
+        )
+    return True
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
 class _Classifier(ClassifierMixin, SparseLinearModel):  # type: ignore[misc]
-    def _maker(self, y: np.ndarray, sample_weight: np.ndarray | None) -> Maker:
+    loss: str = "logistic"
+    class_weight: Any = None
+
+    def _maker(self, y: np.ndarray, sample_weight: np.ndarray | None, offset: np.ndarray | None) -> Maker:
         check_classification_targets(y)
-        return read_classes(y, sample_weight)
+        return read_classes(y, self._weights(y, sample_weight), self.loss)
+
+    def _weights(self, y: np.ndarray, sample_weight: np.ndarray | None) -> np.ndarray | None:
+        return class_weights(self.class_weight, y, sample_weight)
 
     def _default_ridge(self, X: Any, sample_weight: np.ndarray | None) -> float:
         return classifier_ridge(X, sample_weight)
@@ -27,40 +44,52 @@ class _Classifier(ClassifierMixin, SparseLinearModel):  # type: ignore[misc]
         self.coef_ = x.reshape(-1, self.n_features_in_)
         self.intercept_ = np.atleast_1d(np.asarray(intercept, dtype=float))
 
-    def decision_function(self, X: Any) -> np.ndarray:
-        """x_iᵀw + b: the log-odds of the second class, or a column for each of several classes."""
-        z = self._linear(X)
+    def decision_function(self, X: Any, offset: Any = None) -> np.ndarray:
+        """x_iᵀw + b + offset: the log-odds (or margin) of the second class, or a column for each of several classes."""
+        z = self._linear(X, offset)
         return z[:, 0] if z.shape[1] == 1 else z
 
-    def predict_proba(self, X: Any) -> np.ndarray:
+    @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any, offset: Any = None) -> np.ndarray:
         """The probability of each class, in the order of ``classes_``, of shape (n_samples, n_classes)."""
-        z = self.decision_function(X)
+        z = self.decision_function(X, offset)
         return np.column_stack([expit(-z), expit(z)]) if z.ndim == 1 else np.asarray(softmax(z, axis=1))
 
-    def predict_log_proba(self, X: Any) -> np.ndarray:
+    @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]
+    def predict_log_proba(self, X: Any, offset: Any = None) -> np.ndarray:
         """The logarithm of `predict_proba`."""
         with np.errstate(divide="ignore"):
-            return np.asarray(np.log(self.predict_proba(X)))
+            return np.asarray(np.log(self.predict_proba(X, offset)))
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Any, offset: Any = None) -> np.ndarray:
         """The most probable class of every row."""
-        z = self.decision_function(X)
+        z = self.decision_function(X, offset)
         chosen: np.ndarray = self.classes_[(z > 0).astype(int) if z.ndim == 1 else z.argmax(axis=1)]
         return chosen
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
+        """The share of the rows whose class is predicted."""
+        return float(accuracy_score(y, self.predict(X, offset), sample_weight=sample_weight))
 
 
 @dataclass(eq=False, repr=False)
 class SparseClassifier(_Classifier):
     """min (1/n) Σ ℓ(x_iᵀw + b, y_i) + (ridge/2)||w||²  subject to  ||w||_0 <= k,  w in Γ.
 
-    ℓ is the logistic loss of two classes, or the cross-entropy of several. With c > 2 classes there is a vector
-    of coefficients for each, w has c·n_features entries, and k counts the nonzeros of all of them together, so that
-    a feature costs as many as there are classes that use it.
+    ℓ is by default the logistic loss of two classes, or the cross-entropy of several. With c > 2 classes there is a
+    vector of coefficients for each, w has c·n_features entries, and k counts features, whichever classes use them;
+    `ellzero.sparsity.Coordinates(k)` counts entries instead.
 
     Parameters
     ----------
-    k, constraint, groups
+    k, constraint, groups, select, at_most
         As for `SparseRegressor`; with several classes Γ holds for the coefficients of each.
+    loss : {"logistic", "squared_hinge"}
+        ℓ: the negative log-likelihood of two classes or several, or max(0, 1 - y_i z_i)² of two classes, which gives no
+        probabilities.
+    class_weight : "balanced" or mapping, optional
+        Weights of the classes, which multiply those of their rows: by label, 1 where a label is not named; or such that
+        all classes weigh the same in the rows that are fitted.
     keep : indices, names or mask, optional
         Features that may always be nonzero, in each class, and are always selected; they count in k.
     ridge : float, optional
@@ -97,8 +126,9 @@ class SparseClassifierCV(ChosenByCrossValidation, _Classifier):
     ----------
     ks, scoring, rule, n_jobs
         As for `SparseRegressorCV`.
-    constraint, groups, keep, fit_intercept, standardize, method, max_iter, random_state
-        As for `SparseClassifier`.
+    loss, class_weight, constraint, groups, select, at_most, keep, fit_intercept, standardize, method, max_iter,
+    random_state
+        As for `SparseClassifier`; classes are balanced in the rows of each fit, and scores are not weighted by class.
     ridge : float or sequence of float, optional
         The ridges to try. By default 0.01, 0.1 and 1 times the median variance of the columns.
     cv : int, splitter or iterable

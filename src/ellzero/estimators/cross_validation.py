@@ -23,9 +23,8 @@ from sklearn.utils.validation import _check_method_params
 from .._core.arrays import to_host
 from ..risks import LinearModel
 from ..solver.methods import Auto
-from ..sparsity import Sparsity
 from .base import SparseLinearModel
-from .request import Maker, Request, read_ks, typical_variance
+from .request import Maker, Request, typical_variance
 
 #: tried together; the next ones as long as the largest is the best
 _LEVELS = [
@@ -55,7 +54,7 @@ class ChosenByCrossValidation(SparseLinearModel):
     rule: str = "best"
     n_jobs: int | None = None
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, **params: Any) -> Any:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None, **params: Any) -> Any:
         """Choose k and the ridge, and find the coefficients.
 
         Parameters
@@ -64,17 +63,19 @@ class ChosenByCrossValidation(SparseLinearModel):
             As for the fit of one k.
         sample_weight : array of shape (n_samples,), optional
             At least 0; used in the fits and in the scores.
+        offset : array of shape (n_samples,), optional
+            Added to each x_iᵀw + b, in the fits and in the scores.
         **params
             For the splitter and the scorer, where scikit-learn's metadata routing is enabled.
         """
         _raise_for_params(params, self, "fit")
         if self.rule not in _RULES:
             raise ValueError(f"rule must be one of {', '.join(map(repr, _RULES))}, got {self.rule!r}")
-        data = self._read(X, y, sample_weight)
+        data = self._read(X, y, sample_weight, offset)
         maker = self._maker(*data[1:])
         folds, score_params = self._split(data, sample_weight, params)
-        whole = maker(*data[:2])
-        request, ridges = self._request(whole), self._ridges(data[0], data[2])
+        whole = maker(*data[:2], offset=data[3])
+        request, ridges = self._request(whole, data[0]), self._ridges(data[0], data[2])
         search = _Search(self, maker, data, whole, request, folds, score_params, self._scorer())
         ks, scores = search.run(self._levels(whole, request, folds), ridges)
         k, ridge = self._choose(ks, ridges, scores)
@@ -83,7 +84,7 @@ class ChosenByCrossValidation(SparseLinearModel):
         if isinstance(request.method(self.method), Auto):
             # a cold start may see further: the answer is no worse than a fit of this k alone
             self.path_[-1] = min(self.path_[-1], *self._answers(risk, [k], request), key=lambda res: res.fun)
-        self._keep_answer(risk, self.path_[-1], request, (X, y, sample_weight))
+        self._keep_answer(risk, self.path_[-1], request, (X, y, sample_weight, offset))
         return self
 
     def _split(self, data: tuple[Any, ...], sample_weight: Any, params: dict[str, Any]) -> tuple[list[Any], Any]:
@@ -96,13 +97,12 @@ class ChosenByCrossValidation(SparseLinearModel):
 
     def _levels(self, whole: LinearModel, request: Request, folds: list[Any]) -> list[list[int]]:
         """The k, in portions."""
-        least = max(1, np.union1d(request.keep, request.gamma.forced).size)
+        least = request.least
         if self.ks is not None:
-            kept = self.ks.size(request.keep) if isinstance(self.ks, Sparsity) else request.keep.size
-            return [read_ks(self.ks, whole.n_features, kept)]
+            return [request.ks(self.ks, whole)]
         # more than there are rows fit anything; fewer features than that can all be tried
         rows = min(train.size for train, _ in folds)
-        most = max(least, min(whole.n_features, rows))
+        most = max(least, min(request.most(whole), rows))
         portions = [[k for k in portion if least <= k <= most] for portion in _LEVELS]
         if not portions[0]:
             portions[0] = [least]
@@ -138,6 +138,11 @@ class ChosenByCrossValidation(SparseLinearModel):
         smallest = min(pairs[i][1] for i in good)
         chosen = max((i for i in good if pairs[i][1] == smallest), key=lambda i: (means[i], pairs[i][0]))
         return pairs[chosen][1], pairs[chosen][0]
+
+    def _held_out_loss(self, whole: LinearModel, solution: Solution, data: tuple[Any, ...], rows: np.ndarray) -> float:
+        """The mean loss of an answer on some rows of the whole."""
+        losses, weights = whole.losses(solution[0], intercept=solution[1])[rows], data[2]
+        return float(np.average(losses, weights=None if weights is None else weights[rows]))
 
     def get_metadata_routing(self) -> Any:
         """What `fit` wants, and what it hands on to the splitter and the scorer."""
@@ -204,17 +209,16 @@ class _Search:
 
     def _score(self, solution: Solution, rows: np.ndarray) -> float:
         """Minus the mean loss on the rows, or what the scorer says of them."""
-        X, y, sample_weight = self.data
+        X, y, _, offset = self.data
         x, intercept = solution
         if self.scorer is not None:
             fitted = copy.copy(self.model)
             fitted.__dict__.pop("feature_names_in_", None)  # the rows of X come without names here
             fitted._set_coefficients(x, intercept, self.whole)
+            fitted._scored_offset = None if offset is None else offset[rows]  # scorers know of none
             params = _check_method_params(X, params=self.score_params, indices=rows)
             return float(self.scorer(fitted, X[rows], y[rows], **params))
-        losses = self.whole.losses(x, intercept=intercept)[rows]
-        weights = None if sample_weight is None else sample_weight[rows]
-        return -float(np.average(losses, weights=weights))
+        return -self.model._held_out_loss(self.whole, solution, self.data, rows)
 
 
 def _solve(
@@ -228,7 +232,7 @@ def _solve(
     x0: Any,
 ) -> list[Solution]:
     """The answers on the rows of a fold."""
-    X, y, sample_weight = data
-    weights = None if sample_weight is None else sample_weight[train]
-    risk = model._risk(maker, X[train], y[train], weights, ridge)
+    X, y, *others = data
+    weights, offset = (None if values is None else values[train] for values in others)
+    risk = model._risk(maker, X[train], y[train], weights, offset, ridge)
     return [(to_host(res.x), risk.intercept(res.x)) for res in model._answers(risk, ks, request, x0)]

@@ -5,31 +5,63 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
+from sklearn.metrics import r2_score
 
 from ..risks import LinearModel
 from .base import SparseLinearModel
 from .cross_validation import ChosenByCrossValidation
 from .request import Maker, read_loss
 
+#: losses of exp(x_iᵀw + b)
+_LOGARITHMIC = ("poisson", "gamma")
+
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class _Regressor(RegressorMixin, SparseLinearModel):  # type: ignore[misc]
     loss: Any = "squared"
 
-    def _maker(self, y: np.ndarray, sample_weight: np.ndarray | None) -> Maker:
-        return read_loss(self.loss, y, sample_weight)
+    def _maker(self, y: np.ndarray, sample_weight: np.ndarray | None, offset: np.ndarray | None) -> Maker:
+        return read_loss(self.loss, y if offset is None or y.ndim > 1 else y - offset, sample_weight)
+
+    def _read(
+        self, X: Any, y: Any, sample_weight: Any, offset: Any, *, reset: bool = True
+    ) -> tuple[Any, Any, Any, Any]:
+        names = getattr(y, "columns", None)
+        if self.loss != "squared" and getattr(y, "ndim", 1) == 2 and y.shape[1] > 1:
+            raise ValueError(
+                f'several targets are for loss="squared", got loss={self.loss!r} and y of shape {tuple(y.shape)}; fit '
+                "a model for each of them"
+            )
+        X, y, sample_weight, offset = super()._read(X, y, sample_weight, offset, reset=reset)
+        if y.ndim == 1:
+            self._targets: list[str] | None = None
+            return X, y, sample_weight, offset
+        self._targets = [f"y{j}" for j in range(y.shape[1])] if names is None else [str(name) for name in names]
+        return X, y if y.shape[1] > 1 else y[:, 0], sample_weight, offset
 
     def _set_coefficients(self, x: np.ndarray, intercept: Any, risk: LinearModel) -> None:
-        self.coef_, self.intercept_ = x, float(intercept)
+        if self._targets is None:
+            self.__dict__.pop("targets_", None)
+            self.coef_ = x
+            self.intercept_: Any = float(intercept)
+            return
+        self.targets_ = self._targets
+        self.coef_ = x.reshape(-1, self.n_features_in_)
+        self.intercept_ = np.atleast_1d(np.asarray(intercept, dtype=float))
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Xw + b, or exp of it for the Poisson loss, of shape (n_samples,)."""
-        z = self._linear(X)
-        return np.exp(z) if self.loss == "poisson" else z
+    def predict(self, X: Any, offset: Any = None) -> np.ndarray:
+        """Xw + b + offset, or exp of it for the losses of counts and amounts, of the shape that y had."""
+        z = self._linear(X, offset)
+        return np.exp(z) if self.loss in _LOGARITHMIC else z
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
+        """R², the share of the variance of y that the predictions explain."""
+        return float(r2_score(y, self.predict(X, offset), sample_weight=sample_weight))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.target_tags.positive_only = self.loss == "poisson"
+        tags.target_tags.positive_only = self.loss in _LOGARITHMIC
+        tags.target_tags.multi_output = self.loss == "squared"
         return tags
 
 
@@ -40,18 +72,29 @@ class SparseRegressor(_Regressor):
     Parameters
     ----------
     k : int, float or sparsity, optional
-        How many nonzero coefficients are allowed, or which fraction of them, or what else is counted; 5 by default, or
-        as many as there are.
-    loss : {"squared", "huber", "poisson"} or ("huber", delta)
+        How many features may have nonzero coefficients, or which fraction of them, or what else is counted; 5 by
+        default, or as many as there are. Several targets share their features: `ellzero.sparsity.Coordinates(k)`
+        counts entries of the matrix of coefficients instead.
+    loss : {"squared", "huber", "quantile", "poisson", "gamma"}, ("huber", delta) or ("quantile", τ)
         ℓ. Huber's is quadratic up to delta, in the units of y, and linear beyond; delta is 1.35 robust standard
-        deviations of y if it is not given. "poisson" is half the deviance of counts, predictions are exp(x_iᵀw + b).
+        deviations of y if it is not given. "quantile" is the pinball loss of the median, or of another quantile τ, its
+        kink smoothed over a hundredth of a robust standard deviation of y (see `ellzero.risks.Quantile`). "poisson" is
+        half the deviance of counts, "gamma" that of positive amounts; their predictions are exp(x_iᵀw + b).
     constraint : set, word or mapping, optional
         Γ, in the units of X and y: a set of `ellzero.sets`, or "nonnegative", "nonpositive", "simplex" (w >= 0,
         Σw = 1), "subsimplex" (w >= 0, Σw <= 1). With groups, the set of every group, or a mapping from label to set.
-    groups : labels, optional
-        A label for each feature, or a mapping (or Series) from feature name to label; None: in no group.
+        With several targets Γ holds for the coefficients of each.
+    groups : labels or "onehot", optional
+        A label for each feature, or a mapping (or Series) from feature name to label; None: in no group. "onehot": the
+        dummies of one-hot encoders and `pandas.get_dummies`, found by the names of the columns and by what stands in
+        them; other columns are groups of their own. `ellzero.estimators.onehot_groups` asks a fitted encoder.
+    select : {"features", "groups"}
+        "groups": k counts groups, each in or out as a whole; features in no group are always in, and not counted.
+    at_most : int or mapping from label to int, optional
+        How many features of each group may be used, beside k in all.
     keep : indices, names or mask, optional
-        Features that may always be nonzero and are always selected; they count in k.
+        Features that may always be nonzero and are always selected; they count in k, with select="groups" with the
+        rest of their group.
     ridge : float
         In the units of X and y, like Γ: put a StandardScaler in front to penalise all features alike.
     fit_intercept : bool
@@ -70,6 +113,9 @@ class SparseRegressor(_Regressor):
     Attributes
     ----------
     coef_, intercept_ : array of shape (n_features,), float
+        (n_targets, n_features) and (n_targets,) for y of shape (n, n_targets).
+    targets_ : list of str
+        The names of the columns of such a y.
     result_ : Result
         The whole answer of `ellzero.minimize`.
     certificate_ : Certificate
@@ -98,9 +144,9 @@ class SparseRegressorCV(ChosenByCrossValidation, _Regressor):
     Parameters
     ----------
     ks : int, sequence of int or float, or sparsity, optional
-        The k to try: numbers or fractions; an integer K means 1, ..., K, as does a sparsity. By default 1, 2, ..., 6,
-        8, 10, 13, 16, 20, and further as long as the largest is the best.
-    loss, constraint, groups, keep, fit_intercept, standardize, method, max_iter, random_state
+        The k to try: numbers or fractions of what k counts; an integer K means 1, ..., K, as does a sparsity. By
+        default 1, 2, ..., 6, 8, 10, 13, 16, 20, and further as long as the largest is the best.
+    loss, constraint, groups, select, at_most, keep, fit_intercept, standardize, method, max_iter, random_state
         As for `SparseRegressor`.
     ridge : float or sequence of float, optional
         The ridges to try. By default 0.001, 0.01, 0.1 and 1 times the median variance of the columns.
@@ -121,7 +167,7 @@ class SparseRegressorCV(ChosenByCrossValidation, _Regressor):
         "k", "ridge", "mean_test_score", "std_test_score" and "split0_test_score", ... as in GridSearchCV.
     path_ : list of Result
         The answers on all rows for the k up to the chosen one.
-    coef_, intercept_, result_, certificate_, n_iter_, n_features_in_, feature_names_in_
+    coef_, intercept_, targets_, result_, certificate_, n_iter_, n_features_in_, feature_names_in_
         As for `SparseRegressor`.
 
     Examples

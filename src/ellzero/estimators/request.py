@@ -13,19 +13,19 @@ from typing import Any
 import numpy as np
 
 from .._core.interruption import whole_call
-from .._core.validation import check_indices, check_positive, is_masked
+from .._core.validation import check_indices, check_nonnegative, check_positive, is_masked
 from ..minimize import minimize, minimize_path
-from ..risks import Huber, LeastSquares, LinearModel, Logistic, Multinomial, Poisson
+from ..risks import Gamma, Huber, LeastSquares, LinearModel, Logistic, Multinomial, Poisson, Quantile, SquaredHinge
 from ..risks.base import Risk
-from ..risks.losses import huber_delta
+from ..risks.robust import huber_delta, quantile_smoothing
 from ..sets import Box, ConstraintSet, Everywhere, GroupWise, NonNegative, Simplex, SubSimplex
 from ..solver.methods import Method, preset
 from ..solver.path import SparsePath
 from ..solver.problem import for_every_output
 from ..solver.result import Result
-from ..sparsity import Sparsity
+from ..sparsity import Coordinates, Groups, PerGroup, Rows, Sparsity
 
-#: makes the risk of any rows: maker(X, y, ridge=, sample_weight=, fit_intercept=)
+#: makes the risk of any rows: maker(X, y, ridge=, sample_weight=, offset=, fit_intercept=)
 Maker = Callable[..., LinearModel]
 
 WORDS: dict[str, Callable[[], ConstraintSet]] = {
@@ -34,7 +34,15 @@ WORDS: dict[str, Callable[[], ConstraintSet]] = {
     "simplex": lambda: Simplex(1.0),
     "subsimplex": lambda: SubSimplex(1.0),
 }
-_LOSSES: dict[str, Maker] = {"squared": LeastSquares, "huber": Huber, "poisson": Poisson}
+LOSSES: dict[str, Maker] = {
+    "squared": LeastSquares,
+    "huber": Huber,
+    "quantile": Quantile,
+    "poisson": Poisson,
+    "gamma": Gamma,
+}
+#: losses of classes
+CLASS_LOSSES = ("logistic", "squared_hinge")
 _DEFAULT_K = 5
 #: times the typical variance of a column, the ridge of classifiers: without any, classes that a line can separate
 #: have no finite answer
@@ -43,32 +51,49 @@ _RELATIVE_RIDGE = 0.01
 
 @dataclass(frozen=True)
 class Request:
-    """min R(w) subject to ||w||_0 <= k, w in Γ, for any rows of the data and any k.
+    """min R(w) over sparse w in Γ, for any rows of the data and any k.
 
     Attributes
     ----------
     gamma : ConstraintSet
-        Γ of all coefficients, classes one after the other.
+        Γ of all coefficients, outputs one after the other.
+    sparsity : Sparsity
+        What a number k counts.
     keep : array of int
-        The coordinates that are always kept.
-    kept_features : array of int
-        Their features.
+        What is always kept, as this sparsity names it: features, or coordinates.
+    coordinates : array of int
+        The coefficients of the features that are always kept.
     standardize : bool
         Whether methods compare entries in units of the columns of the data, or as they are.
     """
 
     gamma: ConstraintSet
+    sparsity: Sparsity
     keep: np.ndarray
-    kept_features: np.ndarray
+    coordinates: np.ndarray
     standardize: bool
 
     @classmethod
     def read(
-        cls, risk: Risk, constraint: Any, groups: Any, keep: Any, standardize: bool, names: np.ndarray | None = None
+        cls,
+        risk: Risk,
+        constraint: Any,
+        groups: Any,
+        keep: Any,
+        standardize: bool,
+        names: np.ndarray | None = None,
+        *,
+        k: Any = None,
+        select: str = "features",
+        at_most: Any = None,
     ) -> Request:
-        """From what the user says about the features of one class, for risks such as this one."""
+        """From what the user says about the features of one output, for risks such as this one."""
         n_features = risk.n_features // risk.n_outputs
-        gamma = _constraint(constraint, _labels(groups, names, n_features))
+        labels = _labels(groups, names, n_features)
+        counted = _counted(k, labels, select, at_most, risk.n_outputs)
+        sparsity = counted.within(risk.n_features, risk.n_outputs)
+        whole = select == "groups" or at_most is not None  # groups are of use without a set for each of them
+        gamma = _constraint(constraint, None if constraint is None and whole else labels)
         if gamma.n_features not in (None, n_features, risk.n_features):
             raise ValueError(
                 f"constraint={gamma!r} is made for {gamma.n_features} coefficients, and X has {n_features} features"
@@ -76,7 +101,35 @@ class Request:
         gamma = for_every_output(gamma, risk, of_any_size=True)
         kept = _kept(keep, names, n_features)
         everywhere = (kept + n_features * np.arange(risk.n_outputs)[:, None]).ravel()
-        return cls(gamma, everywhere, kept, bool(standardize))
+        together = sparsity.atoms is not None and np.isin(everywhere, sparsity.filled(kept)).all()
+        return cls(gamma, sparsity, kept if together else everywhere, everywhere, bool(standardize))
+
+    @property
+    def n_kept(self) -> int:
+        """How much of k is taken by what is always kept."""
+        return self.sparsity.size(self.coordinates)
+
+    @property
+    def least(self) -> int:
+        """The smallest k that leaves a choice."""
+        return max(1, self.sparsity.size(np.union1d(self.coordinates, self.gamma.forced).astype(np.intp)))
+
+    def most(self, risk: Risk) -> int:
+        """The k beyond which nothing more is allowed."""
+        return self.sparsity.most(risk.n_features)
+
+    def k(self, k: Any, risk: Risk, name: str = "k", *, strict: bool = False) -> int:
+        """How much is allowed, from a number or a fraction; see `read_k`."""
+        return read_k(k, self.most(risk), self.n_kept, name, strict=strict, counted=self.sparsity)
+
+    def ks(self, ks: Any, risk: Risk, name: str = "ks", *, strict: bool = False) -> list[int]:
+        """Several k; see `read_ks`."""
+        return read_ks(ks, self.most(risk), self.n_kept, name, strict=strict, counted=self.sparsity)
+
+    def selected(self, result: Result, n_features: int) -> np.ndarray:
+        """The features that an answer uses, with those that are always kept and the rest of their groups."""
+        used = np.union1d(result.support, result.sparsity.filled(self.coordinates)).astype(np.intp)
+        return np.unique(np.union1d(result.sparsity.filled(used), result.sparsity.free) % n_features).astype(np.intp)
 
     def method(self, method: str | Method) -> str | Method:
         """The method in these units, unless it says itself in which; "exact", which proves, begins as "auto" does."""
@@ -85,39 +138,65 @@ class Request:
             return chosen
         return replace(chosen, standardize=self.standardize)
 
-    def minimize(self, risk: Risk, k: int | Sparsity, method: str | Method, **options: Any) -> Result:
+    def minimize(self, risk: Risk, k: int, method: str | Method, **options: Any) -> Result:
         """The answer for one k."""
-        return minimize(risk, k, self.gamma, self.method(method), keep=self.keep, **options)
+        return minimize(risk, self.sparsity.with_k(k), self.gamma, self.method(method), keep=self.keep, **options)
 
-    def path(self, risk: Risk, ks: Iterable[int | Sparsity], method: str | Method, **options: Any) -> SparsePath:
+    def path(self, risk: Risk, ks: Iterable[int], method: str | Method, **options: Any) -> SparsePath:
         """The answers for several k; Ctrl-C ends all of it."""
+        levels = [self.sparsity.with_k(k) for k in ks]
         with whole_call():
-            return minimize_path(risk, ks, self.gamma, self.method(method), keep=self.keep, **options)
+            return minimize_path(risk, levels, self.gamma, self.method(method), keep=self.keep, **options)
 
 
-def read_k(k: Any, n_coefficients: int, n_kept: int, name: str = "k", *, strict: bool = False) -> int:
-    """A number of nonzeros from a number or a fraction, or the k of a sparsity; None is the default.
+def _counted(k: Any, labels: list[Any] | None, select: Any, at_most: Any, n_outputs: int) -> Sparsity:
+    """What a number k counts."""
+    if select not in ("features", "groups"):
+        raise ValueError(f'select must be "features" or "groups", got {select!r}')
+    if select == "groups" and at_most is not None:
+        raise ValueError(
+            'at_most says how many features of each group may be used, and select="groups" takes groups as a whole; '
+            "leave one of them out"
+        )
+    word = 'select="groups"' if select == "groups" else "at_most"
+    if select == "features" and at_most is None:
+        return k if isinstance(k, Sparsity) else Rows(0) if n_outputs > 1 else Coordinates(0)
+    if isinstance(k, Sparsity):
+        raise ValueError(f"k={k!r} says itself what is counted, and so does {word}; give k as a number")
+    if labels is None:
+        raise ValueError(f"{word} needs groups: a label for each feature, or a mapping from names to labels")
+    return Groups(0, labels) if select == "groups" else PerGroup(0, labels, at_most)
 
-    More than there are coefficients is all of them, with a warning, or an error if strict.
+
+def read_k(
+    k: Any, most: int, n_kept: int, name: str = "k", *, strict: bool = False, counted: Sparsity | None = None
+) -> int:
+    """How much is allowed, from a number or a fraction, or the k of a sparsity; None is the default.
+
+    More than there is means all of it, with a warning, or an error if strict.
     """
     if k is None:
-        return min(max(_DEFAULT_K, n_kept), n_coefficients)
+        return min(max(_DEFAULT_K, n_kept), most)
+    what, there = "nonzeros", f"coefficients (n_features = {most})"
+    if counted is not None and not counted.plain:
+        what = there = counted.counted
     if isinstance(k, Sparsity):
-        return _at_most(k.k, k.most(n_coefficients), k.counted, name, strict)
+        return _at_most(k.k, most, k.counted, name, strict)
     if isinstance(k, bool) or not isinstance(k, numbers.Real):
-        raise TypeError(f"{name} must be a number of nonzeros, such as 10, or a fraction, such as 0.1; got {k!r}")
+        raise TypeError(f"{name} must be a number of {what}, such as 10, or a fraction, such as 0.1; got {k!r}")
     if isinstance(k, numbers.Integral):
         number = int(k)
     elif 0 < float(k) <= 1:
-        number = max(1, int(float(k) * n_coefficients * (1 + 1e-12)))  # 0.29 of 100 is 29, whatever rounding says
+        number = max(1, int(float(k) * most * (1 + 1e-12)))  # 0.29 of 100 is 29, whatever rounding says
     else:
         remedy = f"; write {int(float(k))} for a number" if math.isfinite(float(k)) else ""
         raise ValueError(f"{name} as a fraction must lie in (0, 1], got {name}={k}{remedy}")
     if number < 0:
         raise ValueError(f"{name} must be at least 0, got {name}={k}")
-    number = _at_most(number, n_coefficients, f"coefficients (n_features = {n_coefficients})", name, strict)
+    number = _at_most(number, most, there, name, strict)
     if number < n_kept:
-        raise ValueError(f"{name}={k} is less than the {n_kept} coefficients that keep asks for: they count in {name}")
+        needed = f"{n_kept} {there.split()[0]}"
+        raise ValueError(f"{name}={k} is less than the {needed} that keep asks for: they count in {name}")
     return number
 
 
@@ -126,14 +205,16 @@ def _at_most(number: int, most: int, of_what: str, name: str, strict: bool) -> i
         too_many = f"{name}={number} is more than there are {of_what}"
         if strict:
             raise ValueError(f"{too_many}; use at most {most}")
-        warnings.warn(f"{too_many}; all of them may be nonzero", UserWarning, stacklevel=4)
+        warnings.warn(f"{too_many}; all of them may be nonzero", UserWarning, stacklevel=5)
     return min(number, most)
 
 
-def read_ks(ks: Any, n_coefficients: int, n_kept: int, name: str = "ks", *, strict: bool = False) -> list[int]:
-    """Increasing numbers of nonzeros; an integer K means 1, ..., K, and a sparsity the same up to its k."""
+def read_ks(
+    ks: Any, most: int, n_kept: int, name: str = "ks", *, strict: bool = False, counted: Sparsity | None = None
+) -> list[int]:
+    """Increasing numbers for k; an integer K means 1, ..., K, and a sparsity the same up to its k."""
     if isinstance(ks, (numbers.Integral, Sparsity)):
-        ks = range(max(1, n_kept), read_k(ks, n_coefficients, n_kept, name, strict=strict) + 1)
+        ks = range(max(1, n_kept), read_k(ks, most, n_kept, name, strict=strict, counted=counted) + 1)
     if isinstance(ks, str) or not isinstance(ks, Iterable):
         raise TypeError(f"{name} must be an integer K (for 1, ..., K) or numbers such as [2, 5, 10], got {ks!r}")
     ks = list(ks)
@@ -141,31 +222,66 @@ def read_ks(ks: Any, n_coefficients: int, n_kept: int, name: str = "ks", *, stri
         raise TypeError(
             f"{name} must be numbers, or one sparsity, which is walked up to its k; got a list of {ks[0]!r}"
         )
-    levels = sorted({read_k(k, n_coefficients, n_kept, name, strict=strict) for k in ks})
+    levels = sorted({read_k(k, most, n_kept, name, strict=strict, counted=counted) for k in ks})
     if not levels:
         raise ValueError(f"{name} must name at least one k, got none")
     return levels
 
 
 def read_loss(loss: Any, y: np.ndarray, sample_weight: np.ndarray | None) -> Maker:
-    """The risk of a regression; the turning point of Huber's loss follows from the spread of y if it is not given."""
-    word, delta = loss if isinstance(loss, tuple) and len(loss) == 2 else (loss, None)
-    if not isinstance(word, str) or word not in _LOSSES or (delta is not None and word != "huber"):
-        raise ValueError(f'loss must be "squared", "poisson", "huber" or ("huber", delta), got {loss!r}')
-    if word != "huber":
-        return _LOSSES[word]
-    delta = huber_delta(y, sample_weight) if delta is None else check_positive(delta, "delta of the loss")
-    return partial(Huber, delta=delta)
+    """The risk of a regression; where Huber's loss turns, and a quantile's smoothing, follow from the spread of y."""
+    word, number = loss if isinstance(loss, tuple) and len(loss) == 2 else (loss, None)
+    known = isinstance(word, str) and word in LOSSES
+    if not known or (number is not None and word not in ("huber", "quantile")):
+        raise ValueError(
+            'loss must be "squared", "poisson", "gamma", "huber" or ("huber", delta), "quantile" or ("quantile", τ), '
+            f"got {loss!r}"
+        )
+    if word == "huber":
+        delta = huber_delta(y, sample_weight) if number is None else check_positive(number, "delta of the loss")
+        return partial(Huber, delta=delta)
+    if word == "quantile":
+        level = 0.5 if number is None else number
+        return partial(Quantile, quantile=level, smoothing=quantile_smoothing(y, sample_weight))
+    return LOSSES[word]
 
 
-def read_classes(y: np.ndarray, sample_weight: np.ndarray | None) -> Maker:
+def read_classes(y: np.ndarray, sample_weight: np.ndarray | None, loss: Any = "logistic") -> Maker:
     """The risk of a classification, for two classes or more."""
+    if not isinstance(loss, str) or loss not in CLASS_LOSSES:
+        raise ValueError(f"loss must be one of {', '.join(map(repr, CLASS_LOSSES))}, got {loss!r}")
     there = np.unique(y if sample_weight is None else y[sample_weight > 0])
     if there.size < 2:
         raise ValueError(
             f"y must hold at least two classes with positive sample_weight, got one class: {there.tolist()}"
         )
+    if loss == "squared_hinge":
+        return SquaredHinge  # which says itself what to do with more than two
     return Logistic if np.unique(y).size == 2 else Multinomial
+
+
+def class_weights(class_weight: Any, y: np.ndarray, sample_weight: np.ndarray | None) -> np.ndarray | None:
+    """The weights of the rows times those of their classes; "balanced": every class has the same sum."""
+    if class_weight is None:
+        return sample_weight
+    weights = np.ones(y.shape[0]) if sample_weight is None else sample_weight
+    labels, position = np.unique(y, return_inverse=True)
+    if isinstance(class_weight, str) and class_weight == "balanced":
+        sums = np.bincount(position, weights)
+        factor = weights.sum() / (labels.size * np.where(sums > 0, sums, 1.0))
+    elif isinstance(class_weight, Mapping):
+        known = labels.tolist()
+        unknown = [label for label in class_weight if label not in known]
+        if unknown:
+            raise ValueError(
+                f"class_weight names the class {unknown[0]!r}, which y does not hold; it holds {known[:5]}"
+            )
+        factor = np.array([check_nonnegative(class_weight.get(c, 1.0), f"class_weight of {c!r}") for c in known])
+    else:
+        raise ValueError(
+            f'class_weight must be "balanced", a mapping from label to weight, or None; got {class_weight!r}'
+        )
+    return np.asarray(weights * factor[position])
 
 
 def classifier_ridge(X: Any, sample_weight: np.ndarray | None = None) -> float:
@@ -200,7 +316,8 @@ def _constraint(constraint: Any, labels: list[Any] | None) -> ConstraintSet:
     if constraint is None:
         raise ValueError(
             "groups says which features belong together, and constraint=None asks nothing of them; "
-            "give the set of every group, such as constraint=ellzero.sets.L1Ball(1.0)"
+            'give the set of every group, such as constraint=ellzero.sets.L1Ball(1.0), or select="groups" to take '
+            "groups as a whole, or at_most=2 for two features of each"
         )
     return GroupWise(read_set(constraint), labels)
 

@@ -15,7 +15,7 @@ from .._core.validation import check_count, check_nonnegative, check_positive
 from ..estimators.certified import certify_fitted
 from ..minimize import minimize
 from ..risks import Huber, LeastSquares, LinearModel
-from ..risks.losses import huber_delta
+from ..risks.robust import huber_delta
 from ..sets import EmptySlice
 from ..solver.methods import preset
 from .mandate import InfeasibleMandate, Mandate, Reason

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._core.arrays import to_host
 from .._core.blocks import Html, code, facts, paragraph, table
 from ..displays import PathDisplay, TrackingDisplay
-from ..displays.base import coordinate_names, names_seen, new_figure
+from ..displays.base import coordinate_names, names_seen, new_figure, outputs_of
 from ..estimators.base import SparseLinearModel
 from ..portfolio import IndexTracker
 from ..portfolio.backtest import Backtest
@@ -164,8 +164,8 @@ def _(walk: Backtest, told: Told) -> Page:
 def _estimator(model: Any, told: Told) -> Page:
     check_is_fitted(model, "result_")
     size, given = to_host(model.result_.x).size, told.feature_names
-    classes = getattr(model, "classes_", None)
-    told.feature_names = names_seen(model, size) if given is None else coordinate_names(given, size, classes)
+    outputs = outputs_of(model)
+    told.feature_names = names_seen(model, size) if given is None else coordinate_names(given, size, outputs)
     return report_page(model.result_, told)
 
 

@@ -38,14 +38,17 @@ class Told:
 
 def asked(result: Result, told: Told) -> list[Html]:
     """k, Γ and the method."""
-    question = {"at most": f"{result.k} nonzeros of {to_host(result.x).size}", "constraint Γ": repr(result.constraint)}
+    d, sparsity = to_host(result.x).size, result.sparsity
+    allowed = f"{result.k} nonzeros of {d}" if sparsity.plain else sparsity.words.removeprefix("at most ")
+    question = {"at most": allowed, "constraint Γ": repr(result.constraint)}
     values = {
         **told.asked,
         **(question if told.mandate is None else told.mandate),
         "method": f"{result.method}, projection {result.projection}",
     }
     text = (
-        "The smallest objective R(w) among all vectors w with at most k nonzeros that lie in Γ: both conditions hold "
+        f"The smallest objective R(w) among all vectors w with at most k {sparsity.counted} that lie in Γ: both "
+        "conditions hold "
         "in the answer, they were checked before it was returned."
     )
     return [paragraph(text), facts(values)]
@@ -194,7 +197,8 @@ def proved(result: Result, told: Told) -> list[Html]:
         "search": f"{certificate.nodes} nodes, {certificate.seconds:.1f} s: {certificate.status.value}",
     }
     meaning = paragraph(
-        "The lower bound is a proof: every vector with at most k nonzeros in Γ has an objective of at least this much. "
+        f"The lower bound is a proof: every vector with at most k {result.sparsity.counted} in Γ has an objective of "
+        "at least this much. "
         "The gap is what a better method could still gain at the very most; often the bound is loose and the answer "
         "is better than the gap says.",
         f"How it was obtained: {certificate.how}.",

@@ -2,18 +2,24 @@
 
 from .base import Constant, Point, Risk
 from .blackbox import BlackBox, BlackBoxError
+from .cox import Cox
 from .curvature import Curvature
+from .exponential import Gamma, Poisson
 from .linear import LinearModel
-from .losses import Huber, LeastSquares, Logistic, Poisson
+from .losses import LeastSquares, Logistic, SquaredHinge
 from .multinomial import Multinomial
+from .multitarget import MultiTargetLeastSquares as _  # noqa: F401 - what LeastSquares is for several targets
 from .quadratic import Quadratic
+from .robust import Huber, Quantile
 from .smooth import Smooth
 
 __all__ = [
     "BlackBox",
     "BlackBoxError",
     "Constant",
+    "Cox",
     "Curvature",
+    "Gamma",
     "Huber",
     "LeastSquares",
     "LinearModel",
@@ -22,6 +28,8 @@ __all__ = [
     "Point",
     "Poisson",
     "Quadratic",
+    "Quantile",
     "Risk",
     "Smooth",
+    "SquaredHinge",
 ]

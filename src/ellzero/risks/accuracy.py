@@ -205,21 +205,22 @@ def two_product(a: np.ndarray, b: Any) -> tuple[np.ndarray, np.ndarray]:
     return product, a_low * b_low - (((product - a_high * b_high) - a_low * b_high) - a_high * b_low)
 
 
-def accurate_product(
-    X: Any, w: np.ndarray, less: np.ndarray | None = None
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Xw - less as the sum of two arrays, and how far that sum may be off, entry by entry.
+def accurate_product(X: Any, w: np.ndarray, *less: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Xw - Σ less as the sum of two arrays, and how far that sum may be off, entry by entry.
 
     Parameters
     ----------
     X : array or scipy.sparse matrix (by columns) of shape (n, s)
         In double precision.
     w : array of shape (s,)
-    less : array of shape (n,), optional
+    *less : arrays of shape (n,)
     """
     n, s = X.shape
-    high = np.zeros(n) if less is None else -less
+    high = -less[0] if less else np.zeros(n)
     low, size = np.zeros(n), np.abs(high)
+    for vector in less[1:]:
+        high, rest = two_sum(high, -vector)
+        low, size, s = low + rest, size + np.abs(vector), s + 1
     for j in np.flatnonzero(w):
         where: Any = slice(None)
         if isinstance(X, np.ndarray):

@@ -69,6 +69,8 @@ class Risk(ABC):
     lower_bound: float = -math.inf
     #: whether R can tell its gradients, and not only its values
     has_gradient: bool = True
+    #: whether the gradients of single terms can be asked for, where there are several
+    has_terms: bool = True
     #: whether an intercept is profiled out of R
     fit_intercept: bool = False
     #: whether R has a parameter `ridge`, which adds to its curvature

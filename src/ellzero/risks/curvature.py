@@ -10,6 +10,8 @@ import numpy as np
 from .._core.arrays import Array, index_like, like, to_host
 from ..design import Design
 
+_TOGETHER = 64  # columns whose products are as quick as those of a few
+
 
 class Curvature(ABC):
     """G with R(w + u) ≈ R(w) + <∇R(w), u> + uᵀGu: ½∇²R at a point w, or a matrix above it.
@@ -24,9 +26,15 @@ class Curvature(ABC):
         Products with the data so far.
     piece : Curvature, optional
         ½∇²R itself, where this one lies above it.
+    shared : Curvature, optional
+        The block of each output, where G is block diagonal with the same block for all of them.
+    n_shared : int
+        How many outputs share it.
     """
 
     piece: Curvature | None = None
+    shared: Curvature | None = None
+    n_shared: int = 1
     exact: bool = False
     corrects: bool = False
     spent: int = 0
@@ -51,6 +59,19 @@ class Curvature(ABC):
     @abstractmethod
     def block(self, index: np.ndarray) -> np.ndarray:
         """G[index, index]."""
+
+    def blocks(self, index: np.ndarray) -> np.ndarray:
+        """G[J, J] for each row J of an array of shape (m, g), in which -1 is no coordinate: zeros in its place."""
+        m, g = index.shape
+        found, step = np.zeros((m, g, g)), max(1, _TOGETHER // g)
+        for start in range(0, m, step):
+            some = index[start : start + step]
+            members = np.unique(some[some >= 0])
+            block = np.zeros((members.size + 1, members.size + 1))
+            block[:-1, :-1] = self.block(members)
+            place = np.where(some >= 0, np.searchsorted(members, some), members.size)
+            found[start : start + step] = block[place[:, :, None], place[:, None, :]]
+        return found
 
     def correction(self, w: np.ndarray, state: Any) -> np.ndarray | None:
         """argmin R(w + u) over u for a quadratic R, more accurately than by G; None where there is no better way.
@@ -128,6 +149,9 @@ class DampedCurvature(Derived):
         super().__init__(inner)
         self.damping = damping
         self.piece = inner.piece and DampedCurvature(inner.piece, damping)
+        self.n_shared, each = inner.n_shared, damping.reshape(inner.n_shared, -1)
+        if inner.shared is not None and (each == each[0]).all():
+            self.shared = DampedCurvature(inner.shared, each[0])
 
     @property
     def diagonal(self) -> np.ndarray:
@@ -147,3 +171,8 @@ class DampedCurvature(Derived):
 
     def block(self, index: np.ndarray) -> np.ndarray:
         return self.inner.block(index) + np.diag(self.damping[index])
+
+    def blocks(self, index: np.ndarray) -> np.ndarray:
+        found, every = self.inner.blocks(index).copy(), np.arange(index.shape[1])
+        found[:, every, every] += np.where(index >= 0, self.damping[index], 0.0)
+        return found

@@ -38,7 +38,7 @@ class ExplicitIntercept(Risk):
         coefficients, b = self._split(w)
         if support is not None:
             support = support[support < self.model.n_features]
-        return self.model._predict(self.model.design, coefficients, support) + b
+        return self.model._with_offset(self.model._predict(self.model.design, coefficients, support)) + b
 
     def _value(self, w: Array, state: Array) -> float:
         return self.model._value(self._split(w)[0], state)
@@ -52,7 +52,8 @@ class ExplicitIntercept(Risk):
         batch = model.design.rows(rows)
         coefficients, b = self._split(w)
         share = model._share if isinstance(model._share, float) else take(model._share, rows)
-        slopes = model._slope(model._predict(batch, coefficients) + b, take(model.y, rows))
+        z = model._with_offset(model._predict(batch, coefficients), rows) + b
+        slopes = model._slope(z, take(model.y, rows))
         return self._collect(w, batch, (model.n_terms / rows.size) * share * slopes)
 
     def _collect(self, u: Array, design: Any, slopes: Array) -> Array:
@@ -77,9 +78,10 @@ class ExplicitIntercept(Risk):
 
 
 class LinearModel(LinearTerms):
-    """R(w) = Σ_i ω_i ℓ(x_iᵀw + b, y_i) / Σ_i ω_i + (ridge/2)||w||².
-    With an intercept, b is profiled out: it is the minimiser for the w at hand, so R is a function of w
-    alone, and by the envelope theorem its gradient is the partial one at that b. Without, b = 0.
+    """R(w) = Σ_i ω_i ℓ(x_iᵀw + b + o_i, y_i) / Σ_i ω_i + (ridge/2)||w||².
+
+    o is the offset, 0 unless one is given. With an intercept, b is profiled out: it is the minimiser for the w at hand,
+    so R is a function of w alone, and by the envelope theorem its gradient is the partial one there; or b = 0.
 
     For a loss of your own write a subclass with `_loss(z)`, the loss of every row at its prediction z, and
     `_slope(z, y)`, its derivative in z, both on arrays of the library of X. It has to be convex in z, or to say
@@ -99,7 +101,7 @@ class LinearModel(LinearTerms):
 
     Parameters
     ----------
-    X, y, ridge, sample_weight, fit_intercept
+    X, y, ridge, sample_weight, fit_intercept, offset
         As for `LeastSquares`.
 
     Attributes
@@ -142,7 +144,7 @@ class LinearModel(LinearTerms):
                 setattr(cls, name, getattr_static(LinearModel, name))
 
     def _forward(self, w: Array, support: Array | None) -> Array:
-        z = self._predict(self.design, w, support)
+        z = self._with_offset(self._predict(self.design, w, support))
         return z + self._best_intercept(z) if self.fit_intercept else z
 
     def _gradient(self, w: Array, state: Array) -> Array:
@@ -151,10 +153,10 @@ class LinearModel(LinearTerms):
 
     def _gradient_of_rows(self, w: Array, rows: np.ndarray) -> Array:
         batch = self.design.rows(rows)
-        z = self._predict(batch, w)
+        z = self._with_offset(self._predict(batch, w), rows)
         if self.fit_intercept:  # that of the whole sample, so that the batches average to ∇R
             support = np.flatnonzero(w) if isinstance(w, np.ndarray) else None
-            z = z + self._best_intercept(self._predict(self.design, w, support))
+            z = z + self._best_intercept(self._with_offset(self._predict(self.design, w, support)))
         share = self._share if isinstance(self._share, float) else take(self._share, rows)
         slopes = (self.n_terms / rows.size) * share * self._slope(z, take(self.y, rows))
         gradient = self._collect(batch, slopes)
@@ -176,20 +178,26 @@ class LinearModel(LinearTerms):
 
     # What is known of its rows.
 
-    def predict(self, w: Array, X: Any = None, *, intercept: Any = None) -> Array:
-        """x_iᵀw + b for each row of X, by default that of the model; one column an output if there are several.
+    def predict(self, w: Array, X: Any = None, *, intercept: Any = None, offset: Any = None) -> Array:
+        """x_iᵀw + b + o_i for each row of X, by default that of the model; one column an output if there are several.
 
-        b is the intercept that is best for w on the rows of the model, unless another one is given.
+        b is the intercept that is best for w on the rows of the model, unless another one is given; o is the offset of
+        the model on its own rows, and none on others unless it is given.
         """
         w = self.as_vector(w)
         design = self.design if X is None else as_design(X)
         if design.shape[1] != self.design.shape[1]:
             raise ValueError(f"X must have {self.design.shape[1]} columns, as the model has, got {design.shape[1]}")
         b = self.intercept(w) if intercept is None else intercept
-        return self._predict(design, w, self._support(w)) + self.design.asarray(b)
+        z = self._predict(design, w, self._support(w))
+        if offset is not None:
+            z = z + self.design.asarray(self._check_offset(offset, design.shape[0]))
+        elif X is None:
+            z = self._with_offset(z)
+        return z + self.design.asarray(b)
 
     def losses(self, w: Array, *, intercept: Any = None) -> np.ndarray:
-        """ℓ(x_iᵀw + b, y_i) for each row, on the host; b as in `predict`.
+        """ℓ(x_iᵀw + b + o_i, y_i) for each row, on the host; b as in `predict`.
 
         For the losses on held-out data make the same kind of risk of them, and give it the intercept that was fitted:
         ``LeastSquares(X_new, y_new).losses(w, intercept=risk.intercept(w))``.
@@ -215,7 +223,7 @@ class LinearModel(LinearTerms):
         if not self.fit_intercept:
             return 0.0
         w = self.as_vector(w)
-        return float(self._best_intercept(self._predict(self.design, w, self._support(w))))
+        return float(self._best_intercept(self._with_offset(self._predict(self.design, w, self._support(w)))))
 
     def with_explicit_intercept(self) -> Risk:
         return ExplicitIntercept(self) if self.fit_intercept else self
@@ -314,6 +322,7 @@ _DEFINING = {"_loss", "_slope", "_predict", "_collect", "_forward", "_value", "_
 #: what is known of a loss
 _FACTS = {
     "_bend", "_curvature", "_of_residual", "_mean_loss", "_accurate_loss", "_loss_sizes", "_least_bend",
-    "_slope_bounds", "_best_intercept", "_intercept_bracket", "_intercept_extent", "likelihood", "deviance",
-    "lower_bound", "smoothness", "strong_convexity", "curvature", "hessian_bound", "quadratic_form", "is_settled",
+    "_slope_sizes", "_slope_bounds", "_best_intercept", "_intercept_bracket", "_intercept_extent", "likelihood",
+    "deviance", "lower_bound", "smoothness", "strong_convexity", "curvature", "hessian_bound", "quadratic_form",
+    "is_settled", "measured", "smooth_part",
 }  # fmt: skip

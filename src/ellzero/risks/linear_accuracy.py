@@ -12,7 +12,7 @@ from .accuracy import EPS, TINY, Look, Measured, SmoothPart, accurate_product
 from .terms import LinearTerms
 
 _SMALL = 10**7  # entries of X that are copied to the host in double precision
-_PLENTY = 1e-12  # a relative error that needs no second look
+PLENTY = 1e-12  # a relative error that needs no second look
 _ENOUGH = 1e-9  # the same for data on a device, which twice the precision would keep waiting
 
 
@@ -37,14 +37,17 @@ class LinearMeasure(Measured):
         self.columns: Any = model.design.X  # type: ignore[attr-defined]
         n, c = model.n_terms, model.n_outputs
         z, off = np.empty((n, c)), np.empty((n, c))
-        less = model.y if model._of_residual else None
+        shift = None if model.offset is None else model.offset.reshape(n, c)
         for j in range(c):
             coefficients = np.zeros(self.columns.shape[1])
             coefficients[place[output == j]] = w[output == j]
-            high, low, error = (accurate_product if accurate else _plain_product)(self.columns, coefficients, less)
+            less = [model.y] if model._of_residual else []
+            if shift is not None:
+                less.append(-shift[:, j])
+            high, low, error = (accurate_product if accurate else plain_product)(self.columns, coefficients, *less)
             z[:, j] = high + low
             off[:, j] = error + EPS * np.abs(z[:, j])
-        if less is not None:  # from here on the predictions are residuals
+        if model._of_residual:  # from here on the predictions are residuals
             model = copy.copy(model)
             model.y = np.zeros(n)
         if c == 1:
@@ -109,7 +112,7 @@ class LinearMeasure(Measured):
         else:
             change = np.maximum(model._slope(z + off, model.y) - slope, slope - model._slope(z - off, model.y))
         share = self.share.reshape(-1, *[1] * (z.ndim - 1))
-        a, lost = share * slope, share * (change + 8 * EPS * (np.abs(slope) + np.abs(model.y)))
+        a, lost = share * slope, share * (change + 8 * EPS * (np.abs(slope) + model._slope_sizes()))
         lost = lost + (len(V) + 8) * EPS * np.abs(a)
         if z.ndim > 1:
             a, lost = a[:, self._output], lost[:, self._output]
@@ -151,10 +154,10 @@ class LinearMeasure(Measured):
         return M, (len(V) + 64) * EPS * m * float(np.max(size / (D * D), initial=0.0))
 
 
-def _plain_product(X: Any, w: np.ndarray, less: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def plain_product(X: Any, w: np.ndarray, *less: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     z, size = X @ w, abs(X) @ np.abs(w)
-    if less is not None:
-        z, size = z - less, size + np.abs(less)
+    for vector in less:
+        z, size = z - vector, size + np.abs(vector)
     return z, np.zeros(z.size), (w.size + 4) * EPS * size
 
 
@@ -172,7 +175,7 @@ def measure(model: LinearTerms, w: np.ndarray, support: np.ndarray, *, closely: 
         if not closely:
             plain = LinearMeasure(small, w[support], place, support // p, accurate=False)
             plain.grain = plain.error
-            if plain.error <= (_ENOUGH if waits(model.design.reference) else _PLENTY) * abs(plain.value):
+            if plain.error <= (_ENOUGH if waits(model.design.reference) else PLENTY) * abs(plain.value):
                 return plain
         close = LinearMeasure(small, w[support], place, support // p, accurate=True)
         if not closely:
@@ -183,9 +186,10 @@ def measure(model: LinearTerms, w: np.ndarray, support: np.ndarray, *, closely: 
 class LinearPart(SmoothPart):
     """The loss of a linear model; μ = ridge. Any predictions z give a valid bound, so only their use is rounded.
 
-    F(Xw + b) >= F(z) + <a, Xw + b - z>, a = ∇F(z). With an intercept, z holds one that is the best up to rounding, so
-    that a adds up to σ, next to 0, and bσ is left over: the intercept that is best for w is at most c + factor·max|Xw|
-    (`LinearModel._intercept_extent`), which adds |σ|c to the slack and |σ|·factor·max||x_i|| to the gradient's error.
+    F(Xw + b + o) >= F(z) + <a, Xw + b + o - z>, a = ∇F(z), o the offset. With an intercept, z holds one that is the
+    best up to rounding, so that a adds up to σ, next to 0, and bσ is left over: the intercept that is best for w is at
+    most c + factor·max|Xw| (`LinearModel._intercept_extent`; an offset adds factor·max|o| to c), which adds |σ|c to the
+    slack and |σ|·factor·max||x_i|| to the gradient's error.
     """
 
     def __init__(self, risk: LinearTerms) -> None:
@@ -196,7 +200,10 @@ class LinearPart(SmoothPart):
         self.eps = max(EPS, finfo_eps(design.reference))
         share = risk.double_share
         self.share = share[:, None] if risk.n_outputs > 1 else share
-        self.y = np.abs(to_host(risk.y).astype(float))
+        self.known = np.abs(to_host(risk.y).astype(float))  # the sizes of what is added to predictions
+        self.offset = None if risk.offset is None else to_host(risk.offset).astype(float)
+        if self.offset is not None:
+            self.known = self.known + np.abs(self.offset)
         # ||X||_F bounds the error of a whole product with Xᵀ; operators are asked for nothing they cannot give
         squares = design.square_sums(np.ones(risk.n_terms)) if design.explicit else None
         self.size = math.sqrt(float(squares.sum())) if squares is not None else math.inf
@@ -210,7 +217,7 @@ class LinearPart(SmoothPart):
 
     def _shaped(self, image: np.ndarray) -> Any:
         z = image.reshape(self.risk.n_terms, -1) if self.risk.n_outputs > 1 else image
-        z = self.risk.design.asarray(z)
+        z = self.risk._with_offset(self.risk.design.asarray(z))
         return z + self.risk._best_intercept(z) if self.risk.fit_intercept else z
 
     def image(self, w: np.ndarray) -> np.ndarray:
@@ -227,14 +234,19 @@ class LinearPart(SmoothPart):
         a, prediction = to_host(slopes).astype(float), to_host(z).astype(float)
         f = risk._mean_loss(z)
         inner = float(np.sum(a * prediction))
+        if self.offset is not None:
+            inner -= float(np.sum(a * self.offset))
         gradient = to_host(risk._collect(risk.design, slopes)).astype(float)
         unit = 8 * (risk.n_terms + 16) * self.eps
-        magnitude = np.abs(a) + 2 * self.share * (np.abs(prediction) + self.y)
-        slack = unit * (abs(f) + float(np.sum(magnitude * (np.abs(prediction) + self.y))))
+        size = np.abs(prediction) + self.known
+        magnitude = np.abs(a) + max(2.0, self.curved) * self.share * size
+        slack = unit * (abs(f) + float(np.sum(magnitude * size)))
         error = unit * self.size * float(np.linalg.norm(magnitude))
         if risk.fit_intercept:
             left = float(np.sum(np.abs(a.sum(axis=0)))) + unit * float(np.sum(magnitude))
             constant, factor = risk._intercept_extent()
+            if self.offset is not None:
+                constant += factor * float(np.abs(self.offset).max())
             slack, error = slack + left * constant, error + left * factor * self.size
         return Look(f, f - inner - slack, -gradient, error)
 

@@ -27,6 +27,7 @@ class LinearCurvature(Curvature):
         self.room = max(math.prod(model.design.shape), 10**7)
         self.weights = weights
         self._cache: dict[int, Array] = {}
+        self._blocks: dict[bytes, np.ndarray] = {}
 
     @cached_property
     def total(self) -> float:
@@ -100,6 +101,13 @@ class LinearCurvature(Curvature):
         if self.model.ridge:
             block[np.diag_indices_from(block)] += 0.5 * self.model.ridge
         return block
+
+    def blocks(self, index: np.ndarray) -> np.ndarray:
+        """G[J, J] of each set of coordinates, computed once."""
+        name = index.tobytes()
+        if name not in self._blocks:
+            self._blocks[name] = super().blocks(index)
+        return self._blocks[name]
 
     def correction(self, w: np.ndarray, state: Array) -> np.ndarray | None:
         """argmin R(w + u) over u for a quadratic R, from X itself: κ(X) counts, and not κ(X)² as in the products.

@@ -7,17 +7,15 @@ import numpy as np
 
 from .._core.arrays import Array, finfo_eps, to_host
 from .._core.directions import Directions
-from .._core.validation import check_indices
-from ..design import Design
-from .base import Point, Restricted, Risk, changed
-from .linear import LinearModel
+from .base import Point, Risk
 from .linear_curvature import ClassCurvature
+from .outputs import SeveralOutputs
 from .terms import check_labels
 
 _CACHED = 2**18  # numbers that fit in a cache
 
 
-class Multinomial(LinearModel):
+class Multinomial(SeveralOutputs):
     """R(w) = Σ_i ω_i [log Σ_j exp(z_ij) - z_{i,y_i}] / Σ_i ω_i + (ridge/2)||w||², z_ij = x_iᵀw_j + b_j.
 
     w holds the classes' coefficients one after the other: w.reshape(n_classes, p)[j] are those of class j.
@@ -64,18 +62,6 @@ class Multinomial(LinearModel):
         self.n_features = self.design.shape[1] * self.n_outputs
         return np.asfortranarray(np.eye(self.classes_.size)[position])
 
-    def _predict(self, design: Design, w: Array, support: Array | None = None) -> Array:
-        p = design.shape[1]
-        features = None
-        if support is not None:
-            features = np.unique(support % p) if isinstance(w, np.ndarray) else self._xp.unique_values(support % p)
-        z = design.forward(self._xp.reshape(w, (self.classes_.size, p)).T, features)
-        # class by class in memory, sums over the few classes are several times faster
-        return np.asfortranarray(z) if isinstance(z, np.ndarray) else z
-
-    def _collect(self, design: Design, slopes: Array) -> Array:
-        return self._xp.reshape(design.adjoint(slopes).T, (-1,))
-
     def _loss(self, z: Array) -> Array:
         top = self._xp.max(z, axis=1, keepdims=True)
         log_normaliser = top[:, 0] + self._xp.log(self._xp.sum(self._xp.exp(z - top), axis=1))
@@ -113,17 +99,13 @@ class Multinomial(LinearModel):
             # in memory the product in this order, so that the predictions of a point lie together without a copy
             z = self.design.T.adjoint(coefficients.T) if self.design.in_memory else self.design.forward(coefficients.T)
             z = np.ascontiguousarray(z.T).reshape(-1, c, n)
+            if self.offset is not None:
+                z += self.offset.T
             values[some] -= np.tensordot(z, label, axes=2)
             top = z.max(axis=1)
             z -= top[:, None, :]
             values[some] += (top + np.log(np.exp(z, out=z).sum(axis=1))) @ share
         return values
-
-    def intercept(self, w: Array) -> np.ndarray:
-        """The b that is best for w, on the host; zeros without an intercept."""
-        if not self.fit_intercept:
-            return np.zeros(self.classes_.size)
-        return to_host(self._best_intercept(self._predict(self.design, self.as_vector(w))))
 
     def _best_intercept(self, z: Array) -> Array:
         """Newton's method with step halving on φ(b) = Σ share log Σ_j exp(z_j + b_j) - Σ class_share·b."""
@@ -180,13 +162,3 @@ class Multinomial(LinearModel):
 
     def _over_outputs(self, gram: np.ndarray) -> np.ndarray:
         return np.kron(np.eye(self.n_outputs) - 1.0 / self.n_outputs, gram)
-
-    def restrict(self, support: Any) -> Risk:
-        """The same model on the features that some class uses; coefficients not in the support stay zero."""
-        support = check_indices(support, self.n_features, "support")
-        p, c = self.design.shape[1], self.classes_.size
-        features = np.unique(support % p)
-        part = changed(self, design=self.design.columns(features), n_features=c * features.size)
-        if support.size == part.n_features:
-            return part
-        return Restricted(part, (support // p) * features.size + np.searchsorted(features, support % p))

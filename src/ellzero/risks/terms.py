@@ -8,8 +8,8 @@ from typing import Any, Self
 import numpy as np
 
 from .._core.arrays import Array, finfo_eps, namespace, scalar, to_host
-from .._core.validation import as_array, check_finite, check_nonnegative, check_vector
-from ..design import Design, as_design
+from .._core.validation import as_array, as_numbers, check_finite, check_nonnegative, check_vector
+from ..design import Design, as_design, take
 from .base import Constant, Risk, changed, no_longer_exact
 from .spectrum import Gram, extreme_eigenvalues, gram
 
@@ -23,8 +23,18 @@ class LinearTerms(Risk):
     #: whether the loss depends on z - y alone, and is least where that is 0
     _of_residual = False
 
+    #: added to every prediction, in the shape of the predictions
+    offset: Array | None = None
+
     def __init__(
-        self, X: Any, y: Any, ridge: float = 0.0, sample_weight: Any = None, fit_intercept: bool = False
+        self,
+        X: Any,
+        y: Any,
+        ridge: float = 0.0,
+        sample_weight: Any = None,
+        fit_intercept: bool = False,
+        *,
+        offset: Any = None,
     ) -> None:
         self.design = as_design(X)
         self.n_terms, self.n_features = self.design.shape
@@ -36,6 +46,8 @@ class LinearTerms(Risk):
             self._weights = self._check_weights(sample_weight)
             self.share = self.design.asarray(self._weights)
         self.y = self.design.asarray(self._check_targets(y))
+        if offset is not None:
+            self.offset = self.design.asarray(self._check_offset(offset, self.n_terms))
         self._prepare()
 
     @property
@@ -48,7 +60,7 @@ class LinearTerms(Risk):
         return self.share if isinstance(self.share, float) or self.n_outputs == 1 else self.share[:, None]
 
     def _check_weights(self, sample_weight: Any) -> np.ndarray:
-        weights = check_vector(_one_per_row(sample_weight, self.n_terms, "sample_weight"), "sample_weight")
+        weights = check_vector(one_per_row(sample_weight, self.n_terms, "sample_weight"), "sample_weight")
         if weights.min() < 0:
             i = int(weights.argmin())
             raise ValueError(f"sample_weight must be at least 0, got {weights[i]} at index {i}")
@@ -58,10 +70,23 @@ class LinearTerms(Risk):
         return weights / float(weights.sum())
 
     def _check_targets(self, y: Any) -> np.ndarray:
-        targets = _one_per_row(y, self.n_terms, "y")
+        targets = one_per_row(y, self.n_terms, "y")
         if targets.dtype.kind not in "fiub":
             raise TypeError(f"y must be numbers for {type(self).__name__}, got dtype {targets.dtype}")
         return check_vector(targets, "y")
+
+    def _check_offset(self, offset: Any, n: int) -> np.ndarray:
+        """A number for each row, or one for each row and output."""
+        given = as_numbers(offset, "offset")
+        if given.ndim == 2 and self.n_outputs > 1:
+            if given.shape != (n, self.n_outputs):
+                raise ValueError(f"offset must have shape ({n},) or ({n}, {self.n_outputs}), got {given.shape}")
+            check_finite(given, "offset")
+            return np.asfortranarray(given, dtype=np.float64)
+        vector = check_vector(one_per_row(given, n, "offset"), "offset")
+        if self.n_outputs == 1:
+            return vector
+        return np.asfortranarray(np.broadcast_to(vector[:, None], (n, self.n_outputs)))
 
     # The loss of each row, and its derivatives in the prediction z for the rows whose targets are y.
 
@@ -91,6 +116,10 @@ class LinearTerms(Risk):
         """The least second derivative of each loss at predictions at most so far away; 0 is always true."""
         return np.zeros_like(z)
 
+    def _slope_sizes(self) -> np.ndarray:
+        """The sizes of the terms, besides itself, that the slope of each loss is rounded by."""
+        return np.abs(self.y)  # type: ignore[no-any-return]
+
     def _slope_bounds(self, reach: np.ndarray | None) -> np.ndarray | float | None:
         """A bound on |ℓ'| for each row, at predictions at most so far from 0, but for the intercept (None: at any)."""
         return None
@@ -103,6 +132,12 @@ class LinearTerms(Risk):
 
     def _predict(self, design: Design, w: Array, support: Array | None = None) -> Array:
         return design.forward(w, support)
+
+    def _with_offset(self, z: Array, rows: np.ndarray | None = None) -> Array:
+        """The predictions z, of all rows or of some, with what is added to them from the start."""
+        if self.offset is None:
+            return z
+        return z + (self.offset if rows is None else take(self.offset, rows))
 
     def _collect(self, design: Design, slopes: Array) -> Array:
         return design.adjoint(slopes)
@@ -194,17 +229,25 @@ class LinearTerms(Risk):
             return np.full(self.n_terms, 1.0 / self.n_terms)
         return self._weights
 
+    @property
+    def _double_residual(self) -> np.ndarray:
+        """y less the offset: what is left to be explained, on the host and in double precision."""
+        y = to_host(self.y).astype(np.float64)
+        return y if self.offset is None else y - to_host(self.offset).astype(np.float64)
+
     def on_host(self, columns: np.ndarray | None = None) -> Self:
         """The same on some columns of X (all by default), on the host and in double precision."""
         design = self.design if columns is None else self.design.columns(columns)
         part = changed(self, design=design.on_host(), y=to_host(self.y).astype(np.float64))
         if not isinstance(self.share, float):
             part.share = self.double_share
+        if self.offset is not None:
+            part.offset = to_host(self.offset).astype(np.float64)
         part._prepare()
         return part
 
 
-def _one_per_row(values: Any, n: int, name: str) -> np.ndarray:
+def one_per_row(values: Any, n: int, name: str) -> np.ndarray:
     """A vector with an entry for each row of X, on the host."""
     vector = as_array(values, name)
     if vector.ndim != 1:
@@ -218,7 +261,7 @@ def _one_per_row(values: Any, n: int, name: str) -> np.ndarray:
 
 def check_labels(y: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
     """The sorted distinct labels, and for each row the position of its label among them."""
-    labels = _one_per_row(y, n, "y")
+    labels = one_per_row(y, n, "y")
     if labels.dtype.kind == "f":
         check_finite(labels, "y")
     try:

@@ -8,6 +8,7 @@ from .groups import GroupWise
 from .lp import LpBall
 from .polytopes import PackingPolytope, Simplex, SubSimplex
 from .portfolio import Portfolio
+from .spectral import Spectral
 
 __all__ = [
     "Box",
@@ -25,6 +26,7 @@ __all__ = [
     "PackingPolytope",
     "Portfolio",
     "Simplex",
+    "Spectral",
     "SubSimplex",
     "WeightedL1Ball",
 ]

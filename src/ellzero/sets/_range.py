@@ -55,3 +55,10 @@ def narrowed(x: Any, dtype: Any = np.float64) -> np.ndarray:
     """Wide numbers back in their type, without a word about what is too small or too large for it."""
     with np.errstate(all="ignore"):
         return np.asarray(x).astype(dtype, copy=False)
+
+
+def short(value: Any) -> str:
+    """A number or an array in a few characters."""
+    if isinstance(value, np.ndarray):
+        return f"<array of {value.size}>" if value.ndim == 1 else f"<array {value.shape}>"
+    return f"{value:g}" if isinstance(value, float) else repr(value)

@@ -24,6 +24,8 @@ class L1Ball(RadiusSet):
     array([ 0.75, -0.25,  0.  ])
     """
 
+    symmetric = True
+
     def _project_rows(self, v: Array, *parameters: Any) -> Array:
         xp = namespace(v)
         return xp.sign(v) * to_sub_simplex(xp.abs(v), *parameters)
@@ -57,6 +59,8 @@ class L1Ball(RadiusSet):
 class L2Ball(RadiusSet):
     """argmin ||w - v|| over ||w||_2 <= radius: v, scaled down if it is too long."""
 
+    symmetric = True
+
     def _project_rows(self, v: Array, *parameters: Any) -> Array:
         (radius,) = parameters
         size = row_norm(v)
@@ -82,6 +86,10 @@ class L2Ball(RadiusSet):
 
     def _boundary_minimum(self, G: np.ndarray, b: np.ndarray, start: np.ndarray) -> np.ndarray | None:
         return in_ellipsoid(G, b, np.full(b.size, self.radius))
+
+    def of_singular_values(self, shape: tuple[int, int]) -> ConstraintSet:
+        """The same ball: Σ_ij w_ij² is the sum of their squares."""
+        return self
 
     def rescaled(self, scales: Any) -> ConstraintSet:
         """A ball again, or an ellipsoid where the units differ."""

@@ -13,6 +13,7 @@ import numpy as np
 from .._core.arrays import Array, finfo_eps, is_array, norm, to_host
 from .._core.validation import check_indices, check_nonnegative, check_vector, require_finite
 from ..sparsity import Sparsity, as_sparsity
+from ._range import short
 from ._slices import EmptySlice as EmptySlice
 from ._slices import MemberNotFound as MemberNotFound
 from ._slices import maximum_over_atoms, minimise_on_slice
@@ -74,6 +75,8 @@ class ConstraintSet(ABC):
     orthant: bool = False
     #: Whether Γ is a product of intervals, one for each coordinate.
     separable: bool = False
+    #: Whether members stay members when their entries change places and signs.
+    symmetric: bool = False
     #: Whether zero is not a member, so that a member needs at least one nonzero entry.
     needs_entry: bool = False
     #: Coordinates that are nonzero in every member.
@@ -290,6 +293,10 @@ class ConstraintSet(ABC):
         """(c, r) if the slice is {u : Σ(c_i u_i)² <= r²}, None otherwise."""
         return None
 
+    def of_singular_values(self, shape: tuple[int, int]) -> ConstraintSet | None:
+        """{s : U diag(s) Vᵀ in Γ}, where Γ is a matter of singular values of matrices alone; None where it is not."""
+        return self if self.whole_space else None
+
     def shadow_prices(self, w: np.ndarray, c: np.ndarray) -> tuple[Any, Any]:
         """(λ, θ): a newcomer i is worth |c_i - λ_i| - θ_i at w, c being the negative gradient; 0 if not known."""
         return 0.0, 0.0
@@ -376,7 +383,7 @@ class ConstraintSet(ABC):
         return {}
 
     def __repr__(self) -> str:
-        arguments = ", ".join(f"{name}={_short(value)}" for name, value in self._arguments().items())
+        arguments = ", ".join(f"{name}={short(value)}" for name, value in self._arguments().items())
         return f"{type(self).__name__}({arguments})"
 
 
@@ -389,9 +396,3 @@ def on_host(v: Array, support: Array | None) -> tuple[np.ndarray, np.ndarray]:
 def default_tolerance(w: Array) -> float:
     """The violation that rounding may leave: 1e-12, or 32 rounding units in lower precision."""
     return max(1e-12, 32 * finfo_eps(w))
-
-
-def _short(value: Any) -> str:
-    if isinstance(value, np.ndarray):
-        return f"<array of {value.size}>" if value.ndim == 1 else f"<array {value.shape}>"
-    return f"{value:g}" if isinstance(value, float) else repr(value)

@@ -67,6 +67,10 @@ class Intersection(ConstraintSet):
     def closed_under_zeroing(self) -> bool:  # type: ignore[override]
         return all(s.closed_under_zeroing for s in self.sets)
 
+    @property
+    def symmetric(self) -> bool:  # type: ignore[override]
+        return all(s.symmetric for s in self.sets)
+
     def product_over(self, atoms: np.ndarray) -> bool:
         return all(s.product_over(atoms) for s in self.sets)
 
@@ -148,6 +152,9 @@ class Intersection(ConstraintSet):
     def _of(self, sets: Iterable[ConstraintSet | None]) -> ConstraintSet | None:
         known = [s for s in sets if s is not None]
         return Intersection(*known, tol=self.tol, max_iter=self.max_iter) if len(known) == len(self.sets) else None
+
+    def of_singular_values(self, shape: tuple[int, int]) -> ConstraintSet | None:
+        return self._of(s.of_singular_values(shape) for s in self.sets)
 
     def polyhedron(self, n_features: int) -> Polyhedron | None:
         parts = [p for s in self.sets if (p := s.polyhedron(n_features)) is not None]

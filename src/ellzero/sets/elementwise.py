@@ -81,6 +81,7 @@ class Everywhere(_Elementwise):
 
     closed_under_zeroing = True
     whole_space = True
+    symmetric = True
     why = "it is the whole space"
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -171,6 +172,11 @@ class Box(_Elementwise):
         """Whether every interval contains 0."""
         return not self._excludes_zero.size
 
+    @property
+    def symmetric(self) -> bool:  # type: ignore[override]
+        """Whether all intervals are the same, and lower = -upper."""
+        return bool(np.all(np.asarray(self.lower) == -np.max(self.upper)) and np.all(self.upper == np.max(self.upper)))
+
     @cached_property
     def needs_entry(self) -> bool:  # type: ignore[override]
         """Whether an interval excludes 0."""
@@ -216,6 +222,7 @@ class LinfBall(_Elementwise):
     """argmin ||w - v|| over max_i |w_i| <= radius, which is v clipped to ±radius."""
 
     closed_under_zeroing = True
+    symmetric = True
     _parameter_padding: ClassVar[dict[str, float | None]] = {"radius": None}
     why = "zeroing entries never increases a maximum of |w_i|"
 

@@ -30,6 +30,8 @@ class LpBall(RadiusSet):
     radius : float
     """
 
+    symmetric = True
+
     def __init__(self, p: float, radius: float) -> None:
         super().__init__(radius)
         self.p = check_number(p, "p", low=1.0)
@@ -86,6 +88,10 @@ class LpBall(RadiusSet):
     def polyhedron(self, n_features: int) -> Polyhedron | None:
         """That of p = 1 and p = ∞."""
         return self._same.polyhedron(n_features) if self._same and self.p in (1.0, np.inf) else None
+
+    def of_singular_values(self, shape: tuple[int, int]) -> ConstraintSet | None:
+        """That of p = 2."""
+        return self._same and self._same.of_singular_values(shape)
 
     def rescaled(self, scales: Any) -> ConstraintSet | None:
         c = self._units(scales)[1]

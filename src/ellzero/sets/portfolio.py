@@ -10,9 +10,9 @@ import numpy as np
 from .._core.arrays import Array, like, to_host
 from .._core.validation import check_nonnegative, check_number
 from ._quadratic import minimise_over_polytope
-from ._range import in_range, project_in_range, widened
+from ._range import in_range, project_in_range, short, widened
 from .balls import L1Ball
-from .base import ConstraintSet, EmptySlice, GroupsAndCaps, _short, on_host
+from .base import ConstraintSet, EmptySlice, GroupsAndCaps, on_host
 from .elementwise import Box
 from .groups import GroupWise
 from .polyhedron import Polyhedron
@@ -269,7 +269,7 @@ class Portfolio(ConstraintSet):
     def __repr__(self) -> str:
         budget = f"{self.most:g}" if self.least == self.most else f"({self.least:g}, {self.most:g})"
         budget = "None" if self.least == -math.inf and self.most == math.inf else budget
-        bounds = ", ".join(f"{name}={_short(value)}" for name, value in self.box._arguments().items())
+        bounds = ", ".join(f"{name}={short(value)}" for name, value in self.box._arguments().items())
         capped = np.unique(self.caps[:-1][np.isfinite(self.caps[:-1])])
         ends = " to ".join(f"{cap:g}" for cap in capped[[0, -1]][: capped.size]) if capped.size else ""
         caps = f", {len(self.names)} groups capped at {ends}" if ends else ""

@@ -18,6 +18,8 @@ Again = Callable[[Problem, Array | None], State]
 # Shares of the curvature at the origin. Measured on riboflavin, basehock, S&P 500, P1b and 24 correlated designs:
 # beginning at 1 is no better, and nine rungs down to 1e-5 gain 1% on basehock for 1.7 times the time.
 _LADDER = (0.1, 0.03, 0.01, 0.001, 0.0001)
+# Of whole atoms, whose exchanges see further: on 80 designs correlated up to 0.98, five rungs find no more.
+_OF_ATOMS = (0.03, 0.001)
 
 
 def from_damped(state: State, search: SwapSearch, again: Again) -> Point | None:
@@ -35,13 +37,17 @@ def from_damped(state: State, search: SwapSearch, again: Again) -> Point | None:
     if not (np.isfinite(size).all() and size.any()):
         return None
     known, x = np.flatnonzero(to_host(state.best.w)), None
-    for share in _LADDER:
+    whole = state.problem.sparsity.atoms is not None
+    for share in _OF_ATOMS if whole else _LADDER:
         damped = dataclasses.replace(state.problem, risk=Damped(risk, share * size, search.model))
-        rung = again(damped, x)
-        climb = SwapSearch(damped, rung.units, search.deadline, False)
-        x = climb.improve(rung.best).w
-        for count in ("n_gradients", "n_values", "n_thresholds", "n_monitor"):
-            setattr(state.counts, count, getattr(state.counts, count) + getattr(rung.counts, count))
+        start, units = damped.risk.at(risk.zero if x is None else x), state.units
+        if x is None or not whole:
+            rung = again(damped, x)
+            start, units = rung.best, rung.units
+            for count in ("n_gradients", "n_values", "n_thresholds", "n_monitor"):
+                setattr(state.counts, count, getattr(state.counts, count) + getattr(rung.counts, count))
+        climb = SwapSearch(damped, units, search.deadline, thorough=False, certain=False)
+        x = climb.improve(start).w
         search.n_products += climb.n_products
         search.cut = search.cut or climb.cut or state.clock.over
         if search.cut or np.array_equal(np.flatnonzero(to_host(x)), known):

@@ -7,29 +7,27 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, NamedTuple
+from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 
 from .._core.arrays import Array, index_like, like, namespace, to_host, waits
 from ..risks.base import Point
 from ..sets import ConstraintSet, EmptySlice
+from .atom_moves import AtomMoves, Kind, kinds_of, layout
+from .moves import Books, Exchange, chunks, inverse_where
+from .pair_moves import NEWCOMERS, PairMoves
 from .problem import Problem
 from .projections import proposed_support
 from .refit import Units, refit
+from .row_moves import are_rows, row_gains
 
 _BATCH = 8  # exchanges tried in a round; places looked at where not all can be
 _SMALL = 1000  # exchanges so few that a second look at the end of a search is worth its time
 _RIVALS = 3  # newcomers tried for a place where the formula is not the truth
 _SHARE = 0.5  # of the square of a column left out, inside the span of the kept ones; more is not looked for
 _DOUBT = 0.25  # how much of the cost of a place the formula may be wrong by
-
-
-def _chunks(a: np.ndarray, width: int) -> list[np.ndarray]:
-    """Pieces of an array along its last axis, so many that this wide they stay in the cache."""
-    step = max(1, 2**16 // max(width, 1))
-    return [a[..., start : start + step] for start in range(0, a.shape[-1], step)]
 
 
 def _contenders(worth: np.ndarray, diagonal: np.ndarray, q: np.ndarray, loss: float) -> np.ndarray:
@@ -43,67 +41,12 @@ def _contenders(worth: np.ndarray, diagonal: np.ndarray, q: np.ndarray, loss: fl
     return np.flatnonzero(worth > (1 - 1e-9) * math.sqrt(loss) * span)
 
 
-def _inverse(G: np.ndarray) -> np.ndarray:
-    """G⁻¹, or that of G with next to nothing, 1e-13, more on its diagonal where columns depend on each other.
-
-    1/H_ii is what the other columns leave of column i: that little for one that is a copy or a combination of others,
-    as it must be, for such a column costs nothing to drop. NaN where G is not finite.
-    """
-    diagonal = np.maximum(np.diagonal(G), 1e-300)
-    try:
-        if (np.diagonal(np.linalg.cholesky(G)) ** 2 > 1e-11 * diagonal).all():
-            return np.linalg.inv(G)
-    except np.linalg.LinAlgError:
-        pass
-    size = np.sqrt(diagonal)
-    damped = G / size / size[:, None] + max(1e-13, 10 * np.finfo(float).eps * len(G)) * np.eye(len(G))
-    try:
-        return np.asarray(np.linalg.inv(damped) / size / size[:, None])
-    except np.linalg.LinAlgError:
-        return np.full(G.shape, np.nan)
-
-
 def _inside(C: Array, H: np.ndarray) -> np.ndarray:
     """Σ_lm C_jl H_lm C_jm for every row j of C: what of a column lies inside the span of the kept ones."""
     if waits(C):
         double = namespace(C).astype(C, namespace(C).float64)
         return to_host(namespace(C).sum((double @ like(H, double)) * double, axis=1))
-    return np.concatenate([np.einsum("ij,ij->j", H @ part, part) for part in _chunks(C.T, len(H))])
-
-
-class Exchange(NamedTuple):
-    """A move from one choice to another: what leaves, what comes, and what it seems to gain.
-
-    The rank is that among the moves for the same place.
-    """
-
-    out: tuple[int, ...]
-    into: tuple[int, ...]
-    rank: int
-    gain: float
-
-
-@dataclass
-class _Books:
-    """The terms of the formula at a point, see `SwapSearch`.
-
-    Of the newcomers: the slope c without what the sum of a budget is worth, the price θ of a unit of a cap, the worth
-    of the slope (0 for those inside), G_jj and q_j (G_jj where q is too dear). Of the places S: their values, C (None
-    where it is too dear), H, its diagonal, and the loss that removing each costs.
-    """
-
-    c: np.ndarray
-    price: Any
-    worth: np.ndarray
-    outside: np.ndarray
-    diagonal: np.ndarray
-    q: np.ndarray
-    S: np.ndarray
-    values: np.ndarray
-    C: Array | None
-    H: np.ndarray
-    h: np.ndarray
-    loss: np.ndarray
+    return np.concatenate([np.einsum("ij,ij->j", H @ part, part) for part in chunks(C.T, len(H))])
 
 
 @dataclass
@@ -142,12 +85,14 @@ class SwapSearch:
     units: Units | None = None
     deadline: float = math.inf
     thorough: bool = True
+    certain: bool = True
     max_rounds: int = 200
     patience: int = 4
     n_products: int = 0
     cut: bool = False
     helped: bool = False
     model: Any = None
+    _known: list[Kind] | None = None
 
     @np.errstate(over="ignore", invalid="ignore")
     def improve(self, point: Point) -> Point:
@@ -182,7 +127,10 @@ class SwapSearch:
         support = np.flatnonzero(to_host(point.w))
         atoms = support if sparsity.atoms is None else sparsity.atoms[support]
         movable = np.setdiff1d(atoms, atoms[np.isin(support, problem.kept)])
-        leave = rng.choice(movable, min(movable.size, max(1, movable.size // 3)), replace=False)
+        number = max(1, movable.size // 3)
+        if sparsity.atoms is not None and movable.size:  # pairs of these were tried already
+            number = int(rng.integers(number, movable.size + 1))
+        leave = rng.choice(movable, min(movable.size, number), replace=False)
         leaving = np.isin(atoms, leave)
         stay = support[~leaving]
         if type(problem.gamma).sparse_support is not ConstraintSet.sparse_support:
@@ -223,15 +171,52 @@ class SwapSearch:
         if S.size == w.size:
             return None
         single = self.problem.sparsity.atoms is None
-        exact = model.exact and self.problem.gamma.whole_space and single
-        books, least = self._books(w, c, S, model, diagonal), 1e-10 * (abs(point.value) + 1e-300)
-        ranked = self._single(books, model, exact, least) if single else self._whole_atoms(books, least)
+        exact = model.exact and self.problem.gamma.whole_space
+        least = 1e-10 * (abs(point.value) + 1e-300)
+        rows = self._rows(w, c, model, diagonal, least)
+        if rows is not None:
+            best = self._try(rows[:_BATCH], point, S)
+            return None if best is point else best
+        books = self._books(w, c, S, model, diagonal)
+        moves = AtomMoves(self.problem, books, exact, self.certain, self._worth)
+        if single:
+            ranked = self._single(books, model, exact, least)
+        else:
+            doubt = 0.0 if exact or not self.thorough else _DOUBT
+            ranked = moves.ranked(partial(self._kinds, model), 1 if exact else _BATCH, doubt, least)
         first = [move for move in ranked if move.rank == 0 and move.gain > least]
         best = self._try(first[: _BATCH * (1 if exact else self.patience)], point, S)
         if best is point and self.thorough:  # the formula may be wrong about these
             done = set(first)
             best = self._try([move for move in ranked if move not in done][:_BATCH], point, S)
+        self.cut = self.cut or (not self.problem.sparsity.plain and time.perf_counter() > self.deadline)
+        if best is point and self.certain and not (self.cut or self.problem.sparsity.plain):
+            if single:
+                moves.ranked(partial(self._kinds, model), 1, 0.0, math.inf)
+            pairs = PairMoves(self.problem, books, model, self._worth, *moves.nearest(NEWCOMERS))
+            best = self._try(pairs.ranked(0.0 if exact else _DOUBT, least)[:_BATCH], point, S)
         return None if best is point else best
+
+    def _rows(
+        self, w: np.ndarray, c: np.ndarray, model: Any, diagonal: np.ndarray, least: float
+    ) -> list[Exchange] | None:
+        """Exchanges of features that all outputs treat alike; None where this is not so."""
+        one, q, problem = model.shared, model.n_shared, self.problem
+        if not (
+            one is not None and model.exact and problem.gamma.whole_space and are_rows(problem.sparsity, w.size, q)
+        ):
+            return None
+        p = w.size // q
+        kept = np.unique(problem.kept % p).astype(np.intp)
+        found = row_gains(one, w.reshape(q, p), c.reshape(q, p), diagonal[:p], kept, problem.sparsity)
+        if found is None:
+            return None
+        whole = p * np.arange(q)
+        return [
+            Exchange(tuple((i + whole).tolist()) if i >= 0 else (), tuple((j + whole).tolist()), 0, gain)
+            for i, j, gain in sorted(zip(*(part.tolist() for part in found), strict=True), key=lambda move: -move[2])
+            if gain > least
+        ]
 
     def _try(self, moves: list[Exchange], point: Point, S: np.ndarray) -> Point:
         """The point after those of the exchanges that help."""
@@ -252,23 +237,26 @@ class SwapSearch:
                 best, used = candidate, set(trial.tolist())
         return best
 
-    def _books(self, w: np.ndarray, c: np.ndarray, S: np.ndarray, model: Any, diagonal: np.ndarray) -> _Books:
+    def _books(self, w: np.ndarray, c: np.ndarray, S: np.ndarray, model: Any, diagonal: np.ndarray) -> Books:
         shift, price = self.problem.gamma.shadow_prices(w, c)
         c, price = c - shift, np.broadcast_to(price, w.shape)
         outside = np.ones(w.size, dtype=bool)
         outside[S] = False
         worth = np.where(outside, self._worth(c, price), 0.0)
         C = model.columns(S) if S.size and model.affords(S.size) else None
-        H = _inverse(model.block(S) if C is None or waits(C) else C[S]) if S.size else np.empty((0, 0))
+        if C is not None and not self.problem.sparsity.plain:
+            C = to_host(C)
+        live = np.ones(S.size, dtype=bool) if self.problem.sparsity.atoms is None else diagonal[S] < 1e300
+        H = inverse_where(model.block(S) if C is None or waits(C) else C[S], live) if S.size else np.empty((0, 0))
         h = np.maximum(np.diagonal(H), 1e-300)
         loss = w[S] ** 2 / h
         loss[np.isin(S, self.problem.kept)] = np.inf
         q = diagonal
-        if C is not None:
+        if C is not None and self.problem.sparsity.atoms is None:
             q = np.maximum(diagonal - _inside(C, H), 0.0)
-        return _Books(c, price, worth, outside, diagonal, q, S, w[S], C, H, h, loss)
+        return Books(c, price, worth, outside, diagonal, q, S, w[S], C, H, h, loss, partial(model.images, S))
 
-    def _single(self, books: _Books, model: Any, exact: bool, least: float) -> list[Exchange]:
+    def _single(self, books: Books, model: Any, exact: bool, least: float) -> list[Exchange]:
         """Exchanges of one coordinate for another, by their gain, and newcomers for places that are free.
 
         Where the formula is the truth, the best newcomer of each place, if it gains more than `least`; elsewhere its
@@ -299,7 +287,7 @@ class SwapSearch:
         return ranked
 
     def _swaps(
-        self, books: _Books, model: Any, rivals: int, doubt: float, least: float
+        self, books: Books, model: Any, rivals: int, doubt: float, least: float
     ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """Places of the support, the best newcomers for them that pay, or nearly, and their gains."""
         S, C, H, h, loss = books.S, books.C, books.H, books.h, books.loss
@@ -311,7 +299,7 @@ class SwapSearch:
             places = np.arange(S.size)
             rows = _contenders(books.worth, books.diagonal, books.q, (1 - doubt) * float(loss.min()))
         columns = np.arange(places.size)
-        for some in _chunks(rows, places.size):
+        for some in chunks(rows, places.size):
             B = images[some] if C is None else to_host(C[index_like(some, C)]) @ H
             slope = books.c[some, None] + B * (books.values / h)[places]
             room = books.diagonal[some, None]
@@ -328,32 +316,21 @@ class SwapSearch:
                 yield places[good], some[best[good]], (value - loss[places])[good]
                 won[best, columns] = -np.inf
 
-    def _whole_atoms(self, books: _Books, least: float) -> list[Exchange]:
-        """Exchanges of one atom for another by their gain: the formula, as if the newcomer's columns were orthogonal.
+    @cached_property
+    def _layout(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        atoms = self.problem.sparsity.atoms
+        return layout(np.arange(self.problem.risk.n_features) if atoms is None else atoms)
 
-        With M = inv(H_AA), removing A costs w_AᵀMw_A, and j then gains (c_j + B_jA M w_A)² / (q_j + B_jA M B_Aj).
-        """
-        sparsity, S = self.problem.sparsity, books.S
-        atoms = sparsity.atoms
-        assert atoms is not None
-        newcomers, B = (
-            np.setdiff1d(atoms, atoms[S]),
-            np.zeros((1, S.size)) if books.C is None else to_host(books.C) @ books.H,
-        )
-        moves: list[Exchange] = []
-        places = [np.flatnonzero(atoms[S] == atom) for atom in np.setdiff1d(atoms[S], atoms[self.problem.kept])]
-        for P in places if sparsity.size(S) == sparsity.k else [*places, np.empty(0, dtype=np.intp)]:
-            M, B_P = np.linalg.pinv(books.H[np.ix_(P, P)]), B[:, P]
-            cost, slope = books.values[P] @ M @ books.values[P], books.c + B_P @ (M @ books.values[P])
-            room = np.maximum(books.q + np.sum(B_P @ M * B_P, axis=-1), 1e-9 * books.diagonal)
-            won = sparsity.sums(books.outside * self._worth(slope, books.price) ** 2 / room)[newcomers]
-            for j in np.argsort(-won)[:_BATCH].tolist():
-                into = np.flatnonzero(atoms == newcomers[j])
-                if won[j] > (1 - _DOUBT * self.thorough) * cost + least and sparsity.admits(
-                    np.union1d(np.delete(S, P), into)
-                ):
-                    moves.append(Exchange(tuple(S[P].tolist()), tuple(into.tolist()), 0, float(won[j] - cost)))
-        return sorted(moves, key=lambda move: -move.gain)
+    def _kinds(self, model: Any, chosen: np.ndarray | None) -> list[Kind]:
+        """Atoms with what the curvature knows of them: those of these names, or all, kept if R is quadratic."""
+        if chosen is None and self._known is not None:
+            return self._known
+        parts = self._layout
+        if chosen is not None:
+            parts = [(names[mine], index[mine]) for names, index in parts if (mine := np.isin(names, chosen)).any()]
+        kinds = kinds_of(parts, model)
+        self._known = kinds if chosen is None and model.exact else None
+        return kinds
 
     @staticmethod
     def _vulnerable(loss: np.ndarray, reach: float) -> np.ndarray:

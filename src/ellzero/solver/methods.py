@@ -30,9 +30,10 @@ class Method:
     ----------
     oracle : Oracle
         Where g comes from: `FullGradient`, `MiniBatch`, `VarianceReduced` or `ZerothOrder`.
-    step : float, "1/L", "adaptive", "pursuit" or "search"
+    step : float, "1/L", "adaptive", "pursuit", "search" or "factors"
         η; "1/L" takes the smoothness constant of the risk, "adaptive" the smallest L for which the theorem's proof
-        goes through, "pursuit" refits the values on each support, "search" tries sizes by function values.
+        goes through, "pursuit" refits the values on each support, "search" tries sizes by function values, "factors"
+        is for a rank: Newton's steps along its tangent spaces.
     projection : {"auto", "euclidean", "two-step", "restricted", "sparse", "convex"}
         P. "auto" is "euclidean" where the exact projection onto the sparse members of Γ is known, otherwise
         "two-step" where Γ preserves supports, otherwise "restricted"; "sparse" is H_k alone and "convex" Π_Γ alone,
@@ -111,7 +112,8 @@ class Auto(Method):
     and each answer the start of the next; the better of the two ends is returned. Not so if the run was given an x0,
     or stopped by a limit.
 
-    A risk that is not known to be convex gets adaptive steps alone, and so does a sparsity that is not of coordinates.
+    A risk that is not known to be convex gets adaptive steps alone. A rank gets Newton's steps on its factors, see
+    `FactorStep`; another sparsity that is not of coordinates adaptive steps.
 
     A BlackBox knows neither L nor ν, so everything is chosen by counted function values. Each iteration estimates
     a gradient from q directions, starting with q = max(10, 2k); the step is searched around the last one that
@@ -130,7 +132,8 @@ class Auto(Method):
 
     def resolve(self, risk: Risk, sparsity: Sparsity, counts: Counts, entropy: Sequence[int]) -> Method:
         if risk.has_gradient and not (risk.convex and sparsity.of_coordinates):
-            return Method(step="adaptive", projection=self.projection, name="auto (adaptive)")
+            step = "adaptive" if sparsity.of_coordinates else sparsity.step
+            return Method(step=step, projection=self.projection, name=f"auto ({step})")
         if risk.has_gradient:
             parts = {"projection": self.projection, "finish": Exchanges(self.n_starts), "standardize": self.standardize}
             return Method(step="pursuit", name="auto", **parts)  # type: ignore[arg-type]

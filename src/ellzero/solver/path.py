@@ -61,8 +61,9 @@ class SparsePath:
     def criterion(self, rule: str) -> np.ndarray:
         """-2 log-likelihood + penalty(df) for every k, up to a constant; the smallest is the best.
 
-        The first term is n log R for least squares (Gaussian noise of unknown size) and 2nR for the logistic,
-        multinomial and Poisson losses, where R leaves out the ridge. For n rows and d coefficients the penalty is
+        The first term is n log R for least squares (Gaussian noise of unknown size), 2nR for the logistic, multinomial
+        and Poisson losses, and for gamma losses that of the likeliest shape; R leaves out the ridge. For n rows and d
+        coefficients the penalty is
 
             aic: 2 df,   bic: df log n,   gic: df log d log log n,   ebic: df log n + 2 log C(d, df)
 

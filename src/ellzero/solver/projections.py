@@ -131,6 +131,12 @@ def projector(kind: str, constraint: ConstraintSet, sparsity: Sparsity, n_featur
     if kind not in PROJECTIONS:
         raise ValueError(f"projection must be one of {', '.join(PROJECTIONS)}, got {kind!r}")
     constraint.require_features(n_features)
+    if not (sparsity.of_coordinates or kind in ("sparse", "convex") or sparsity.preserved_by(constraint)):
+        raise ValueError(
+            f"the {kind} projection onto the members with {sparsity.words} of {constraint!r} is not known: it needs a "
+            f"support-preserving set, here one of singular values alone (Spectral of shape {sparsity.shape}, L2Ball); "
+            "use one of these, or leave Γ out"
+        )
     if not sparsity.plain and sparsity.of_coordinates:  # bounds may ask for more than a user does
         constraint.require_room(sparsity, kept, constraint.forced_among(n_features).size)
     sparsity.require_keep(kept)
@@ -149,10 +155,6 @@ def projector(kind: str, constraint: ConstraintSet, sparsity: Sparsity, n_featur
     if kind == "sparse" or constraint.whole_space:
         return lambda v: sparsity.project(v, kept)
     if not sparsity.of_coordinates:
-        if not sparsity.preserved_by(constraint):
-            raise ValueError(
-                f"no projection onto the members with {sparsity.words} of {constraint!r} is known; leave Γ out"
-            )
         return lambda v: (constraint.project(sparsity.project(v, kept)[0]), None)
 
     def project(v: Array) -> tuple[Array, Array]:
@@ -181,12 +183,14 @@ def proposed_support(constraint: ConstraintSet, sparsity: Sparsity, v: Array, ke
 
 def _nearest_sparse_member(
     v: Array, sparsity: Sparsity, constraint: ConstraintSet, keep: np.ndarray
-) -> tuple[Array, Array]:
+) -> tuple[Array, Array | None]:
     """argmax <v, w> - ½||w||² is argmin ||w - v||."""
     found = constraint.sparse_maximum(require_finite(v), sparsity.k if sparsity.plain else sparsity, 1.0, keep)
     if found is None or found[1] is None:
         raise _unknown(constraint, sparsity)
     w = found[1]
+    if not sparsity.of_coordinates:
+        return w, None
     support = namespace(w).nonzero(w)[0]
     if sparsity.plain and not keep.size:
         return w, support

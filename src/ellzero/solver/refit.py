@@ -108,6 +108,11 @@ def _newton(piece: Piece, here: Point, deadline: float) -> Point:
     for _ in range(300):  # a few, where all goes well
         model, values = part.curvature(here), to_host(here.w).astype(float)
         assert model is not None  # or `refit` had gone another way
+        if model.exact and piece.gamma.whole_space and (one := model.shared) is not None:
+            found, accurate = _for_all_outputs(part, one, model.n_shared)
+            if found is not None and (accurate or model.corrects):
+                there = part.at(like(found, here.w))
+                return there if accurate else _polished(model, there)
         every = np.arange(values.size)
         G = model.block(every) / bold
         if (local := model.piece) is not None:
@@ -141,6 +146,16 @@ def _newton(piece: Piece, here: Point, deadline: float) -> Point:
         if gained <= 1e-13 * abs(here.value) or time.perf_counter() > deadline:
             break
     return here
+
+
+def _for_all_outputs(part: Risk, one: Curvature, n_outputs: int) -> tuple[np.ndarray | None, bool]:
+    """argmin R for a quadratic R whose outputs share their curvature, by one system, and whether it is accurate."""
+    b = -0.5 * to_host(part.at(part.zero).gradient).astype(float)
+    G = one.block(np.arange(b.size // n_outputs))
+    if not (np.isfinite(G).all() and np.isfinite(b).all()):
+        return None, False
+    found, accurate = solve(G, b.reshape(n_outputs, -1).T)
+    return found.T.ravel(), accurate
 
 
 def _from_outside(piece: Piece, here: Point, deadline: float) -> Point:

@@ -14,6 +14,7 @@ from .._core.validation import NotFinite
 from ..risks.base import Point, Risk, Session
 from ..risks.journal import Journal
 from ..sets import EmptySlice
+from ..sparsity import Sparsity
 from .ahead import Ahead
 from .methods import Method
 from .oracles import Gradients
@@ -22,7 +23,8 @@ from .projections import Projector, first_that_fits, projector
 from .refit import Units, refit
 from .result import Counts, Result
 from .state import Clock, State
-from .steps import NEED_GRADIENTS, Step, bind_step
+from .step_rules import bind_step
+from .steps import NEED_GRADIENTS, Step
 
 _STARTS = 200  # coordinates that are tried where R is not finite at the start
 
@@ -50,6 +52,7 @@ class Run:
         risk, sparsity, gamma = problem.risk, problem.sparsity, problem.gamma
         self.method = method.resolve(risk, sparsity, counts, entropy)
         _check_values(self.method, risk, counts)
+        _check_choices(self.method, sparsity)
         self.kind = self.method.projection
         if self.kind == "auto":
             self.kind = first_that_fits(gamma, sparsity)
@@ -233,8 +236,10 @@ class Run:
 
     def _value(self, point: Point, x: Array, final: bool) -> float:
         w = to_host(x).astype(float)
-        # terms may cancel, and everything that is said of the answer rests on this number
-        close = final and not (point.evaluated and self.asked.risk.is_settled(w, point.value))
+        # terms may cancel, and everything that is said of the answer rests on this number; nothing is proved of a rank,
+        # for which all columns of X would be read in twice the precision
+        wanted = final and self.asked.sparsity.of_coordinates
+        close = wanted and not (point.evaluated and self.asked.risk.is_settled(w, point.value))
         if close and (value := self.asked.risk.accurate_value(w)) is not None:
             return value
         if self.problem is not self.asked:
@@ -276,6 +281,16 @@ def _check_values(method: Method, risk: Risk, counts: Counts) -> None:
         raise ValueError(
             f"max_queries must be at least {least} here (a first value, one direction and the last value), "
             f"got max_queries={counts.max_queries:g}"
+        )
+
+
+def _check_choices(method: Method, sparsity: Sparsity) -> None:
+    """Refuse refits and exchanges of coordinates where there is no choice of coordinates."""
+    finish = method.finish
+    if not sparsity.of_coordinates and (method.step == "pursuit" or (finish is not None and not finish.repairs)):
+        raise ValueError(
+            f"method {method.name!r} refits or exchanges coordinates (step {method.step!r}, finish {finish!r}), and "
+            f"{sparsity.words} is no matter of coordinates; use step={sparsity.step!r} without a finish, or 'auto'"
         )
 
 

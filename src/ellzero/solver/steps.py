@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -18,9 +18,9 @@ from .result import Counts
 
 #: the reading of `time.perf_counter` that ends a run
 Deadline = Callable[[], float]
-STEPS = ("1/L", "adaptive", "pursuit", "search")
+STEPS = ("1/L", "adaptive", "pursuit", "search", "factors")
 #: those that take R(w) for what ∇R says it is
-NEED_GRADIENTS = ("adaptive", "pursuit")
+NEED_GRADIENTS = ("adaptive", "pursuit", "factors")
 
 
 class Step(Protocol):
@@ -216,25 +216,3 @@ def _first_curvature(point: Point, gradient: Array, project: Projector, metric: 
         return 1.0
     bend = 2 * ((there.value - point.value + h * slope) / h) / (h * slope)  # h² may underflow
     return bend if 0 < bend < math.inf else 1.0
-
-
-def bind_step(
-    step: Any, counts: Counts, problem: Problem, threshold: Projector | None, units: Units | None, deadline: Deadline
-) -> Step:
-    """The step rule of one run, from a number or a name."""
-    if not isinstance(step, str):
-        return ConstantStep(float(step))
-    if step == "search":
-        return SearchedStep(counts)
-    if step == "adaptive":
-        return AdaptiveStep(counts, threshold)
-    if step == "pursuit":
-        return PursuitStep(counts, problem, units, deadline)
-    risk = problem.risk
-    L = risk.smoothness.value
-    if not 0 < L < math.inf:
-        raise ValueError(
-            f'step="1/L" needs a finite positive smoothness constant, and that of {type(risk).__name__} is {L}; '
-            "give a number instead: method=ez.preset(..., step=0.1)"
-        )
-    return ConstantStep(1 / L)

@@ -38,6 +38,10 @@ class Sparsity(ABC):
     counted: str = "nonzeros"
     #: Whether a choice is a set of coordinates.
     of_coordinates: bool = True
+    #: Rows and columns of w as a matrix, where its rank is what is counted.
+    shape: tuple[int, int] | None = None
+    #: The step of "auto" where a choice is not a set of coordinates.
+    step: str = "adaptive"
 
     @property
     def plain(self) -> bool:

@@ -120,7 +120,7 @@ class _Attack:
     def terms(self, w: np.ndarray) -> None:
         """The terms of a random partition average to the whole, and a repeated term counts twice."""
         n = self.risk.n_terms
-        if n == 1:
+        if n == 1 or not self.risk.has_terms:
             return
         whole, total, size = self.slope(w), np.zeros(self.p), 0.0
         for rows in np.array_split(self.rng.permutation(n), min(n, 4)):

@@ -208,11 +208,15 @@ class _Attack:
         })  # fmt: skip
         for (v, p), (_, q) in zip(pairs, pairs[1:] + pairs[:1], strict=True):
             tiny, mixed = self.tol * (1 + norm(v)), np.where(self.rng.random(d) < 0.5, p, q)
+            shuffled = self.rng.permutation(p) * self.rng.choice([-1.0, 1.0], d)
             beyond = norm(v - p) > 1e3 * tiny and shape is not None and shape.exact and shape.contains(0.5 * (v + p))
             self.require({
                 "whole_space says that there is no constraint": gamma.whole_space and norm(v - p) > tiny,
                 "orthant says that Γ is w >= 0": gamma.orthant and norm(np.maximum(v, 0.0) - p) > tiny,
                 "separable says that entries can be mixed": gamma.separable and gamma.violation(mixed) > self.tol,
+                "symmetric says that order and signs do not matter": gamma.symmetric
+                and gamma.violation(shuffled) > self.tol,
+                "of_singular_values says that singular vectors do not matter": self.turned(p) > self.tol,
                 "forced, forced_among: a member is 0 there": not p[forced].all(),
                 "enclosing: a larger set does not hold a member": any(s.violation(p) > self.tol for s in larger),
                 "polyhedron: a member is outside": self.leaves(shape, p) or self.leaves(gamma.polyhedron_around(d), p),
@@ -220,6 +224,17 @@ class _Attack:
                 "signs: a member has another": (p[~negative] < -tiny).any() or (p[~positive] > tiny).any(),
                 "norm_squares: a member is longer": p @ p > (reach[np.count_nonzero(p)] + tiny) * (1 + self.tol),
             }, v=v, member=p)  # fmt: skip
+
+    def turned(self, w: np.ndarray) -> float:
+        """The violation of a matrix of any shape, a member, with other singular vectors, or of its singular values."""
+        worst = 0.0
+        for m in range(1, self.d + 1):
+            values = None if self.d % m else self.constraint.of_singular_values((m, self.d // m))
+            if values is not None:
+                s = np.linalg.svd(w.reshape(m, -1), compute_uv=False)
+                U, V = (np.linalg.qr(self.rng.standard_normal((rows, s.size)))[0] for rows in (m, self.d // m))
+                worst = max(worst, values.violation(s), self.constraint.violation(((U * s) @ V.T).ravel()))
+        return worst
 
     def slice_facts(self, pairs: list[tuple[np.ndarray, np.ndarray]], support: np.ndarray, where: str) -> None:
         """What is said about a slice, which has members, against projections onto it."""

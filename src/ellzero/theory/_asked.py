@@ -98,6 +98,8 @@ class Asked:
 
         A quota of as much as there is in its group does not limit anything.
         """
+        if not self.sparsity.of_coordinates:
+            return self.sparsity.count(w) <= self.k_bar
         used = self.sparsity.atoms_of(np.flatnonzero(to_host(w)))
         if used.size > self.k_bar or self.sparsity.quotas is None:
             return used.size <= self.k_bar

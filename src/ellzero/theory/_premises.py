@@ -50,6 +50,9 @@ def premises(asked: Asked, form: Form, p: Prescription | None, k_required: int |
 
 def _support(asked: Asked) -> Premise:
     holds = asked.sparsity.preserved_by(asked.gamma)
+    if not asked.sparsity.of_coordinates:
+        text = f"it is {'' if holds else 'not '}a matter of singular values alone"
+        return Premise("Γ preserves ranks", holds, text, "" if holds else "Spectral sets, or L2Ball")
     why = asked.gamma.why
     if holds and not asked.gamma.preserves_support:
         why = f"{asked.sparsity.counted} of a member may be set to zero as a whole"

@@ -251,9 +251,9 @@ def largest_norm(constraint: ConstraintSet, k: int, n_features: int) -> float | 
 def variance_bound(risk: Risk, radius: float | None = None) -> Constant | None:
     """A number B >= (1/n) Σ_i ||∇R_i(w) - ∇R(w)||² for every w with ||w|| <= radius.
 
-    ∇R_i = nω_i ℓ'_i x_i + ridge·w, and |ℓ'| is at most 1 (logistic), √2 (multinomial), 2δ (Huber) or
-    2(|y_i - ȳ| + radius·||x_i - x̄||) (least squares; ȳ and x̄ are 0 without an intercept). None where no bound
-    is known: other risks, and least squares without a radius.
+    ∇R_i = nω_i ℓ'_i x_i + ridge·w, and |ℓ'| is at most 1 (logistic), √2 (multinomial), 2δ (Huber), max(τ, 1 - τ)
+    (quantiles) or 2(|y_i - ȳ| + radius·||x_i - x̄||) (least squares; ȳ and x̄ are 0 without an intercept); squared
+    hinges grow likewise. None where no bound is known: other risks, and those two without a radius.
 
     Parameters
     ----------

@@ -143,7 +143,8 @@ def guarantee(
     risk : Risk
     k : int or sparsity
         Nonzeros of the iterates; or whole groups or features of several outputs (`Groups`, `Rows`), over whose
-        coordinates L and ν are then taken; or nonzeros under quotas (`PerGroup`).
+        coordinates L and ν are then taken; or nonzeros under quotas (`PerGroup`); or ranks (`Rank`), with the L and ν
+        of R as a whole.
     k_bar : int
         How many of the same the w̄ has that they are compared with; under quotas k̄/k of what each allows, too.
     constraint : ConstraintSet, optional
@@ -213,10 +214,10 @@ def _counted(k: int | Sparsity, risk: Risk, theorem: str) -> Sparsity:
         return as_sparsity(check_count(k, "k")).within(risk.n_features)
     check_count(k.k, "k")
     sparsity = k.within(risk.n_features, risk.n_outputs)
-    if not sparsity.by_atoms:
+    if not sparsity.by_atoms and sparsity.shape is None:
         raise ValueError(
-            f"no theorem is known for {k!r}: they are about nonzeros, groups, features of several outputs and quotas; "
-            "certify says afterwards how good an answer is, where it can"
+            f"no theorem is known for {k!r}: they are about nonzeros, groups, features of several outputs, quotas and "
+            "ranks; certify says afterwards how good an answer is, where it can"
         )
     if not sparsity.plain and THEOREMS[theorem].oracle == "directions":
         raise ValueError(

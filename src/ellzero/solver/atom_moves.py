@@ -1,0 +1,271 @@
+"""Exchanges of whole atoms: coordinates that come and go together."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from .._core.arrays import to_host
+from ..risks.curvature import Curvature
+from .moves import Books, Exchange, inverse_where
+from .problem import Problem
+
+_SHARE = 0.5  # of an atom left out, inside the span of the kept columns; more is looked for at the end alone
+_FIRST = 32  # newcomers that are looked at first
+_JITTER = 1e-11  # of the square of a column: less than that is left of it, and it is taken for a combination of others
+_NUMBERS = 2**22  # held at a time
+_SIZES = 32  # of atoms, each by itself
+
+
+@dataclass
+class Kind:
+    """Atoms of about the same size, in units of their columns.
+
+    Attributes
+    ----------
+    names : array of shape (m,)
+    index, scale : arrays of shape (m, g)
+        Their coordinates, -1 behind the last one, and 1/sqrt(G_jj), or 0 for a column of zeros and for no column.
+    G, inverse : arrays of shape (m, g, g)
+        G_JJ in these units, with ones on its diagonal, and its inverse.
+    slopes : array of shape (m, g, places)
+        What slopes are worth after each removal, in these units.
+    """
+
+    names: np.ndarray
+    index: np.ndarray
+    scale: np.ndarray
+    G: np.ndarray
+    inverse: np.ndarray
+    slopes: np.ndarray
+
+    def __getitem__(self, rows: np.ndarray) -> "Kind":
+        return Kind(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
+
+
+def layout(atoms: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Names of atoms of about the same size, and their coordinates, -1 behind the last one."""
+    order = np.argsort(atoms, kind="stable")[np.count_nonzero(atoms < 0) :]
+    names, first, sizes = np.unique(atoms[order], return_index=True, return_counts=True)
+    width = sizes if np.unique(sizes).size <= _SIZES else 2 ** np.ceil(np.log2(sizes)).astype(int)
+    found = []
+    for g in np.unique(width).tolist():
+        some = np.flatnonzero(width == g)
+        place = np.arange(g)
+        index = order[np.minimum(first[some, None] + place, order.size - 1)]
+        found.append((names[some], np.where(place < sizes[some, None], index, -1)))
+    return found
+
+
+def kinds_of(parts: list[tuple[np.ndarray, np.ndarray]], model: Curvature) -> list[Kind]:
+    """The atoms with what the curvature knows of them."""
+    found = []
+    for names, index in parts:
+        G, every = model.blocks(index), np.arange(index.shape[1])
+        size = np.sqrt(np.maximum(G[:, every, every], 0.0))
+        scale = np.where(size > 1e-150, 1 / np.maximum(size, 1e-150), 0.0)
+        G = G * (scale[:, :, None] * scale[:, None, :])
+        G[:, every, every] = 1.0 + _JITTER
+        try:
+            inverse = np.linalg.inv(G)
+        except np.linalg.LinAlgError:  # columns so large that their products are not finite
+            inverse = np.full(G.shape, np.nan)
+        found.append(Kind(names, index, scale, G, inverse, np.empty((names.size, 0))))
+    return found
+
+
+@dataclass
+class Place:
+    """An atom A of the support, or none: its positions in S, M = inv(H_AA), and the cost w_AᵀMw_A."""
+
+    positions: np.ndarray
+    M: np.ndarray
+    cost: float
+
+
+@dataclass
+class AtomMoves:
+    """Exchanges of one atom for another, by what they gain.
+
+    For a quadratic R without Γ, removing A costs w_AᵀMw_A, M = inv(H_AA) (see `SwapSearch` for C, H and c), and J gains
+
+        sᵀQ⁻¹s,   s = c_J + C_J H_SA M w_A,   Q = G_JJ - C_J H C_Jᵀ + C_J H_SA M H_AS C_Jᵀ.
+
+    With λ the largest eigenvalue of G_JJ⁻¹ C_J H C_Jᵀ, at most 1, (1-λ)G_JJ lies below Q, so that J gains at most
+    sᵀG_JJ⁻¹s/(1-λ). Newcomers for which this does not pay are not looked at. First λ is taken to be ½, and the best
+    few are looked at; where nothing pays then, and it is to be `certain`, λ is computed.
+
+    With Γ, or for another R, the formula ranks the best of each place: without the directions that Γ forbids.
+    """
+
+    problem: Problem
+    books: Books
+    exact: bool
+    certain: bool
+    worth: Callable[..., np.ndarray]
+
+    def ranked(
+        self, kinds: Callable[[np.ndarray | None], list[Kind]], rivals: int, doubt: float, least: float
+    ) -> list[Exchange]:
+        """The best few newcomers of each place that pay, or nearly, by their gain.
+
+        `kinds` is asked for the atoms of these names, or for all.
+        """
+        slopes = self._slopes()
+        self.cost = np.array([place.cost for place in self.places])
+        due = (1 - doubt) * self.cost + least
+        self.kinds = [
+            replace(kind, slopes=slopes[kind.index] * kind.scale[:, :, None])
+            for kind in (self._outside(kind) for kind in kinds(None if self.exact else self._shortlist(slopes)))
+        ]
+        self.bounds = [np.sum(kind.slopes * (kind.inverse @ kind.slopes), axis=1) for kind in self.kinds]
+        if not (self.places and self.kinds):
+            return []
+        if not self.exact:
+            return self._collected([np.ones(bound.shape, dtype=bool) for bound in self.bounds], due, rivals)
+        found = self._collected(self._nearest(_FIRST, 1 - _SHARE, due), due, rivals)
+        if not found and self.certain and self.books.C is not None:
+            for kind, bound in zip(self.kinds, self.bounds, strict=True):
+                bound /= np.maximum(1 - 1e-9 - self._overlap(kind), 1e-9)[:, None]
+            found = self._collected([bound > due for bound in self.bounds], due, rivals)
+        return found
+
+    def nearest(self, number: int) -> tuple[list[np.ndarray], list[np.ndarray], np.ndarray]:
+        """Places, the newcomers that come nearest to paying for one, and what each gains in each, less the cost.
+
+        After `ranked` has found nothing. Places are positions in S, newcomers coordinates.
+        """
+        rows = self._nearest(2 * number, 1.0, np.full(self.cost.size, -np.inf))
+        looks = [np.repeat(np.any(look, axis=1, keepdims=True), self.cost.size, axis=1) for look in rows]
+        names, won = self._looked_at(looks)
+        net = won - self.cost
+        best = np.argsort(-net.max(axis=1, initial=-np.inf), kind="stable")[:number]
+        return [place.positions for place in self.places], [names[j] for j in best], net[best]
+
+    def _nearest(self, number: int, share: float, due: np.ndarray) -> list[np.ndarray]:
+        """Where bounds pay for a share of what is due, in the rows that pay best, not many more than a number."""
+        net = [np.max(bound - share * self.cost, axis=1, initial=-np.inf) for bound in self.bounds]
+        limit = np.sort(np.concatenate([[-np.inf], *net]))[-number:][0]
+        return [(bound > share * due) & (best >= limit)[:, None] for bound, best in zip(self.bounds, net, strict=True)]
+
+    @property
+    def atoms(self) -> np.ndarray:
+        """The atom of each coordinate."""
+        atoms = self.problem.sparsity.atoms
+        return np.arange(self.books.c.size) if atoms is None else atoms
+
+    def _outside(self, kind: Kind) -> Kind:
+        """Those that are not in the support."""
+        return kind[~np.isin(kind.names, self.atoms[self.books.S])]
+
+    def _slopes(self) -> np.ndarray:
+        """What c_j + C_jS H_SA M w_A is worth for every coordinate j, and none, and each atom A that may leave."""
+        books, sparsity = self.books, self.problem.sparsity
+        S, H, w, mine = books.S, books.H, books.values, self.atoms[books.S]
+        self.places, moves, sound = [], [np.empty((S.size, 0))], bool(np.isfinite(H).all())
+        for atom in np.setdiff1d(mine, self.atoms[self.problem.kept]) if sound else ():
+            P = np.flatnonzero(mine == atom)
+            part = H[np.ix_(P, P)]
+            M = inverse_where(part, np.diagonal(part) > 0)
+            self.places.append(Place(P, M, float(w[P] @ M @ w[P])))
+        if books.C is None:  # each costs a product with X
+            self.places = sorted(self.places, key=lambda place: place.cost)[:8]
+        moves += [H[:, place.positions] @ (place.M @ w[place.positions])[:, None] for place in self.places]
+        if sparsity.size(S) < sparsity.k:
+            self.places.append(Place(np.empty(0, dtype=np.intp), np.empty((0, 0)), 0.0))
+            moves.append(np.zeros((S.size, 1)))
+        U = np.concatenate(moves, axis=1)
+        slopes = np.zeros((books.c.size + 1, len(self.places)))
+        slopes[:-1] = books.c[:, None] + (to_host(books.images(U)) if books.C is None else books.C @ U)
+        if not self.problem.gamma.whole_space:
+            slopes[:-1] = np.sign(slopes[:-1]) * self.worth(slopes[:-1], books.price[:, None])
+        return slopes
+
+    def _shortlist(self, slopes: np.ndarray) -> np.ndarray:
+        """The best newcomers of each place, as if their columns were orthogonal."""
+        score = [self.problem.sparsity.sums(s**2 * self.books.outside / self.books.diagonal) for s in slopes[:-1].T]
+        return np.unique([np.argsort(-each, kind="stable")[:16] for each in score])
+
+    def _rows(self, kind: Kind) -> np.ndarray:
+        """C_Jᵀ in the units of the atoms, of shape (|S|, m, g)."""
+        assert self.books.C is not None
+        rows = self.books.C.T[:, kind.index.ravel()] * kind.scale.ravel()
+        return np.asarray(rows.reshape(-1, *kind.index.shape))
+
+    def _overlap(self, kind: Kind) -> np.ndarray:
+        """λ of each atom."""
+        found = [np.empty(0)]
+        for some in self._some(kind):
+            C = self._rows(some)
+            inner = C.transpose(1, 2, 0) @ _times(self.books.H, C).transpose(1, 0, 2)
+            half = np.linalg.inv(np.linalg.cholesky(some.G))
+            found.append(np.linalg.eigvalsh(half @ inner @ half.swapaxes(1, 2))[:, -1])
+        return np.concatenate(found)
+
+    def _some(self, kind: Kind) -> Iterator[Kind]:
+        """No more at a time than fit into memory."""
+        step = max(1, _NUMBERS // max(1, kind.index.shape[1] * self.books.S.size))
+        for start in range(0, len(kind.names), step):
+            yield kind[np.arange(start, min(start + step, len(kind.names)))]
+
+    def _looked_at(self, looks: list[np.ndarray]) -> tuple[list[np.ndarray], np.ndarray]:
+        """The coordinates of the newcomers that are looked at, and what they gain in each place, or -inf."""
+        names: list[np.ndarray] = []
+        gains = [np.empty((0, len(self.places)))]
+        for kind, look in zip(self.kinds, looks, strict=True):
+            rows, done = np.flatnonzero(look.any(axis=1)), 0
+            for some in self._some(kind[rows]):
+                gains.append(self._gains(some, look[rows[done : done + len(some.names)]]))
+                names.extend(index[index >= 0] for index in some.index)
+                done += len(some.names)
+        return names, np.concatenate(gains)
+
+    def _collected(self, looks: list[np.ndarray], due: np.ndarray, rivals: int) -> list[Exchange]:
+        """The best few admitted newcomers of each place among those that are looked at, by their gain."""
+        names, won = self._looked_at(looks)
+        found: list[Exchange] = []
+        for a, place in enumerate(self.places):
+            left, rank = np.delete(self.books.S, place.positions), 0
+            for j in np.argsort(-won[:, a], kind="stable").tolist():
+                if not won[j, a] > due[a] or rank == rivals:
+                    break
+                if self.problem.sparsity.admits(np.union1d(left, names[j])):
+                    out = tuple(self.books.S[place.positions].tolist())
+                    found.append(Exchange(out, tuple(names[j].tolist()), rank, float(won[j, a] - place.cost)))
+                    rank += 1
+        return sorted(found, key=lambda move: -move.gain)
+
+    def _gains(self, kind: Kind, look: np.ndarray) -> np.ndarray:
+        """sᵀQ⁻¹s for newcomers and places, -inf where they are not looked at."""
+        books, won = self.books, np.full(look.shape, -np.inf)
+        Q = kind.G
+        if books.C is not None:
+            C = self._rows(kind)
+            B = _times(books.H, C)
+            Q = Q - C.transpose(1, 2, 0) @ B.transpose(1, 0, 2)
+        for a, place in enumerate(self.places):
+            rows = np.flatnonzero(look[:, a])
+            if not rows.size:
+                continue
+            s, near = kind.slopes[rows, :, a], Q[rows]
+            if books.C is not None:
+                part = B[place.positions][:, rows].transpose(1, 2, 0)
+                near = near + part @ place.M @ part.swapaxes(1, 2)
+            won[rows, a] = gains(near, s, self.problem.gamma.whole_space)
+        return np.where(np.isnan(won), -np.inf, won)
+
+
+def gains(Q: np.ndarray, s: np.ndarray, whole_space: bool) -> np.ndarray:
+    """sᵀQ⁻¹s for each of several Q and s; with Γ what the ray nearest to Q⁻¹s gains on which all entries go down."""
+    try:
+        z = np.linalg.solve(Q, s[:, :, None])[:, :, 0]
+    except np.linalg.LinAlgError:
+        return np.full(len(s), np.nan)
+    if whole_space:
+        return np.asarray(np.sum(z * s, axis=1))
+    z = np.where(z * s > 0, z, 0.0)
+    return np.asarray(np.sum(z * s, axis=1) ** 2 / np.maximum(np.einsum("ij,ijk,ik->i", z, Q, z), 1e-300))
+
+
+def _times(H: np.ndarray, C: np.ndarray) -> np.ndarray:
+    return np.asarray((H @ C.reshape(len(H), -1)).reshape(C.shape))

@@ -1,0 +1,78 @@
+"""What an exchange is, and the terms of the formulas by which exchanges are ranked."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+class Exchange(NamedTuple):
+    """A move from one choice to another: what leaves, what comes, and what it seems to gain.
+
+    The rank is that among the moves for the same place.
+    """
+
+    out: tuple[int, ...]
+    into: tuple[int, ...]
+    rank: int
+    gain: float
+
+
+@dataclass
+class Books:
+    """The terms of the formulas at a point, see `SwapSearch`.
+
+    Of the newcomers: the slope c without what the sum of a budget is worth, the price θ of a unit of a cap, the worth
+    of the slope (0 for those inside), G_jj and q_j (G_jj where q is too dear). Of the places S: their values, C (None
+    where it is too dear), H, its diagonal, and the loss that removing each costs; and U ↦ G[:,S] U.
+    """
+
+    c: np.ndarray
+    price: Any
+    worth: np.ndarray
+    outside: np.ndarray
+    diagonal: np.ndarray
+    q: np.ndarray
+    S: np.ndarray
+    values: np.ndarray
+    C: Any
+    H: np.ndarray
+    h: np.ndarray
+    loss: np.ndarray
+    images: Callable[[np.ndarray], Any]
+
+
+def chunks(a: np.ndarray, width: int) -> list[np.ndarray]:
+    """Pieces of an array along its last axis, so many that this wide they stay in the cache."""
+    step = max(1, 2**16 // max(width, 1))
+    return [a[..., start : start + step] for start in range(0, a.shape[-1], step)]
+
+
+def inverse(G: np.ndarray) -> np.ndarray:
+    """G⁻¹, or that of G with next to nothing, 1e-13, more on its diagonal where columns depend on each other.
+
+    1/H_ii is what the other columns leave of column i: that little for one that is a copy or a combination of others,
+    as it must be, for such a column costs nothing to drop. NaN where G is not finite.
+    """
+    diagonal = np.maximum(np.diagonal(G), 1e-300)
+    try:
+        if (np.diagonal(np.linalg.cholesky(G)) ** 2 > 1e-11 * diagonal).all():
+            return np.linalg.inv(G)
+    except np.linalg.LinAlgError:
+        pass
+    size = np.sqrt(diagonal)
+    damped = G / size / size[:, None] + max(1e-13, 10 * np.finfo(float).eps * len(G)) * np.eye(len(G))
+    try:
+        return np.asarray(np.linalg.inv(damped) / size / size[:, None])
+    except np.linalg.LinAlgError:
+        return np.full(G.shape, np.nan)
+
+
+def inverse_where(G: np.ndarray, live: np.ndarray) -> np.ndarray:
+    """G⁻¹ on some of the coordinates, zeros in the rows and columns of the others, which are columns of zeros."""
+    if live.all():
+        return inverse(G)
+    H = np.zeros(G.shape)
+    H[np.ix_(live, live)] = inverse(G[np.ix_(live, live)])
+    return H
