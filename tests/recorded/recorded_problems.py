@@ -341,10 +341,14 @@ def structures() -> Iterator[tuple[str, Problem]]:
             yield f"structure {name}, {gamma!r}", Problem(partial(solve, _rows("LeastSquares"), counted, gamma))
         yield f"structure {name}, IHT-2SP", Problem(partial(solve, _rows("LeastSquares"), counted, None, "IHT-2SP"))
         yield f"structure {name}, exact", Problem(partial(solve, _rows("LeastSquares"), counted, None, "exact"))
-    yield "structure rows of classes", Problem(
-        partial(solve, _rows("Multinomial", data=[("d", 12)], ridge=0.02), ez.sparsity.Rows(3))
+    yield (
+        "structure rows of classes",
+        Problem(partial(solve, _rows("Multinomial", data=[("d", 12)], ridge=0.02), ez.sparsity.Rows(3))),
     )
-    yield "structure rows of targets", Problem(partial(solve, partial(targets, fit_intercept=True), ez.sparsity.Rows(4)))
+    yield (
+        "structure rows of targets",
+        Problem(partial(solve, partial(targets, fit_intercept=True), ez.sparsity.Rows(4))),
+    )
     yield "structure entries of targets", Problem(partial(solve, targets, 8))
 
 
