@@ -321,6 +321,8 @@ def _level(k: Any, risk: Risk) -> Sparsity:
     sparsity = asked.within(risk.n_features, risk.n_outputs)
     if asked.k > sparsity.k:
         so = "all features are allowed" if sparsity.quotas is None else "they alone limit w"
+        if not sparsity.of_coordinates:
+            so = "any w is allowed"
         warnings.warn(f"k={asked.k} is greater than {_there(asked, sparsity.k, risk)}: {so}", UserWarning, stacklevel=3)
     return sparsity
 

@@ -329,6 +329,15 @@ def test_fit_of_several_targets_is_the_regressor(answer, ellzero, problem, tmp_p
         in ellzero("fit table.csv --target price --target f3 --k 2 --loss huber")[2]
     )
     assert "--target f99" in ellzero("fit table.csv --target price --target f99 --k 2")[2]
+    assert "'--target f3' was given twice" in ellzero("fit table.csv --target f3 --target f3 --k 2")[2]
+
+
+def test_several_targets_take_an_offset(answer, problem):
+    X, y = problem
+    found = answer("path table.csv --target price --target f3 --offset f0 --ks 2 --validation 0.25")
+    rest = [1, 2, *range(4, 12)]
+    model = ez.SparseRegressor(k=found["answer"]["k"]).fit(X[:, rest], np.column_stack([y, X[:, 3]]), offset=X[:, 0])
+    np.testing.assert_allclose(vector(found, 20), model.coef_.ravel(), rtol=1e-9, atol=1e-12)
 
 
 def test_fit_by_groups_is_the_regressor(answer, ellzero, problem, folder):

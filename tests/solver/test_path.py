@@ -383,3 +383,19 @@ def test_importing_stays_cheap():
     assert (
         subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
     )
+
+
+def test_criteria_count_what_is_chosen():
+    """log C(d, df) is the number of supports; of features and groups there are fewer, and ranks are no supports."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((50, 6))
+    Y = X[:, :2] @ rng.standard_normal((2, 3)) + 0.1 * rng.standard_normal((50, 3))
+    risk, log_n = ez.risks.LeastSquares(X, Y), np.log(50)
+    path = ez.minimize_path(risk, ez.sparsity.Rows(4))
+    misfit = path.criterion("aic") - 2 * path.nonzeros
+    choices = [math.log(math.comb(6, k)) for k in path.ks]
+    assert np.allclose(path.criterion("ebic"), misfit + path.nonzeros * log_n + 2 * np.array(choices))
+    ranks = ez.minimize_path(risk, ez.sparsity.Rank(3, shape=(3, 6)))
+    df = np.array([r * (9 - r) for r in ranks.ks])
+    assert np.allclose(np.diff(ranks.criterion("bic") - ranks.criterion("aic")), np.diff(df * (log_n - 2)))
+    assert np.allclose(ranks.criterion("ebic"), ranks.criterion("bic"))

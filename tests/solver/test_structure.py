@@ -99,3 +99,17 @@ def test_the_time_limit_ends_exchanges_of_groups():
     X, y = data(0, d=2000, n=200)
     res = ez.minimize(ez.risks.LeastSquares(X, y), Groups(20, np.repeat(np.arange(400), 5).tolist()), time_limit=1e-3)
     assert res.status is ez.Status.TIME_LIMIT
+
+
+@pytest.mark.filterwarnings("ignore:k=2 is greater than what the quotas allow")
+@pytest.mark.parametrize("sparsity", [ez.sparsity.Rows(0), ez.sparsity.PerGroup(2, ["a", "a", "b"], 0)], ids=repr)
+@pytest.mark.parametrize("gamma", [None, ez.sets.NonNegative()], ids=repr)
+@pytest.mark.parametrize("method", ["auto", "exact"])
+def test_nothing_of_several_outputs(sparsity, gamma, method):
+    """k = 0, or quotas of 0: there are no places for which newcomers could be ranked."""
+    rng = np.random.default_rng(0)
+    X, labels = rng.standard_normal((20, 3)), np.arange(20) % 3
+    for risk in (ez.risks.Multinomial(X, labels, ridge=0.1), ez.risks.LeastSquares(X, rng.standard_normal((20, 2)))):
+        result = ez.minimize(risk, sparsity, gamma, method=method)
+        assert not result.x.any()
+        assert result.fun == pytest.approx(risk.value(np.zeros(risk.n_features)))

@@ -97,7 +97,9 @@ class TestRank:
 
     def test_words(self):
         sparsity, w = Rank(5, shape=(6, 8)), product(np.random.default_rng(0), 6, 8, 3).ravel()
-        assert sparsity.words == "rank at most 5" and sparsity.describe(w) == "rank 3 of at most 5"
+        assert (
+            sparsity.words == "rank at most 5" and sparsity.describe(w) == "3 of at most 5" and sparsity.label == "rank"
+        )
         assert repr(sparsity) == "Rank(r=5, shape=(6, 8))" and sparsity == Rank(5, (6, 8)) != Rank(4, (6, 8))
         assert hash(sparsity) == hash(Rank(5, (6, 8))) and sparsity.with_k(2) == Rank(2, (6, 8))
         assert {sparsity: 1}[Rank(5, (6, 8))] == 1
@@ -210,7 +212,7 @@ class TestMinimize:
         X = rng.standard_normal((400, 56))
         res = ez.minimize(ez.risks.LeastSquares(X, X @ W.ravel()), Rank(2, (8, 7)), method=method)
         np.testing.assert_allclose(res.x.reshape(8, 7), W, atol=1e-5)
-        assert res.sparsity.count(res.x) == 2 and "rank 2 of at most 2" in repr(res)
+        assert res.sparsity.count(res.x) == 2 and "rank         2 of at most 2" in repr(res)
 
     @pytest.mark.parametrize("condition", [1, 100])
     def test_completion_finds_the_matrix(self, condition):
@@ -398,3 +400,11 @@ def test_the_sparse_maximum_is_the_best_of_many(norm, seed):
     np.testing.assert_allclose(
         ez.euclidean_projection(z, rank, gamma), ez.two_step_projection(z, rank, gamma), atol=1e-12
     )
+
+
+def test_a_rank_is_called_a_rank():
+    risk = ez.risks.LeastSquares(np.random.default_rng(0).standard_normal((9, 2)), np.ones((9, 2)))
+    with pytest.warns(UserWarning, match="singular values, 2: any w is allowed"):
+        result = ez.minimize(risk, ez.sparsity.Rank(3, shape=(2, 2)))
+    assert "  rank " in repr(result)
+    assert "nonzeros" not in repr(result)

@@ -157,11 +157,13 @@ def reading() -> Iterator[None]:
         raise Refusal(str(error), Exit.DATA) from error
 
 
-def read_data(path: str, targets: Sequence[str], kind: str | None, labels: bool) -> Data:
+def read_data(path: str, targets: tuple[str, ...], kind: str | None, labels: bool) -> Data:
     """A CSV or LIBSVM file, told apart by the name unless the kind is given."""
     plain = Path(path).with_suffix("") if Path(path).suffix in (".gz", ".bz2") else Path(path)
     if kind is None:
         kind = "libsvm" if plain.suffix in _LIBSVM else "csv"
+    if twice := [name for name in targets if targets.count(name) > 1]:
+        raise click.UsageError(f"'--target {twice[0]}' was given twice; name each column once")
     with reading():
         if kind == "libsvm":
             X, y = read_libsvm(path)

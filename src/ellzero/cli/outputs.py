@@ -72,7 +72,7 @@ def show_result(screen: Screen, result: Result, seconds: float | None, **more: A
     free = result.constraint.whole_space
     values = {
         "objective": f"{result.fun:.8g}{proof}",
-        "nonzeros": result.sparsity.describe(result.x),
+        result.sparsity.label: result.sparsity.describe(result.x),
         "constraint": "none" if free else f"{result.constraint!r}, {satisfied(result)}",
         **more,
     }

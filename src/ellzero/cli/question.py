@@ -52,7 +52,7 @@ class Question:
             self.ridge = classifier_ridge(self.data.X) if ridge is None else ridge
         y = self.data.y
         if self.classes is None:
-            self.maker = read_loss(loss, y if offset is None else y - self.data.offset, None)
+            self.maker = read_loss(loss, y if y.ndim > 1 or offset is None else y - self.data.offset, None)
         else:
             self.maker = read_classes(y, None, loss)
         self.risk = self.risk_of(self.data)

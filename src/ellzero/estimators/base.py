@@ -264,7 +264,7 @@ def table_of_coefficients(model: Any) -> str:
         columns = {f"{label}": row[shown].tolist() for label, row in zip(labels, coefficients, strict=True)}
     more = f" (the {_MOST} largest coefficients)" if selected.size > _MOST else ""
     summary = {
-        "nonzeros": result.sparsity.describe(result.x),
+        result.sparsity.label: result.sparsity.describe(result.x),
         "constraint": "none" if result.constraint.whole_space else repr(result.constraint),
         "objective": f"{result.fun:.6g}",
         "intercept": ", ".join(f"{b:.4g}" for b in np.atleast_1d(getattr(model, "intercept_", []))),

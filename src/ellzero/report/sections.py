@@ -60,7 +60,7 @@ def answer(result: Result, told: Told) -> list[Html]:
     values: dict[str, Any] = {
         **(told.summary or {}),
         "objective R(w)": f"{result.fun:.8g}",
-        "nonzeros": result.sparsity.describe(result.x),
+        result.sparsity.label: result.sparsity.describe(result.x),
         "violation of Γ": violation,
         "iterations": result.nit,
     }

@@ -1,5 +1,6 @@
 """Exchanges of whole atoms: coordinates that come and go together."""
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
@@ -190,7 +191,7 @@ class AtomMoves:
         """C_Jᵀ in the units of the atoms, of shape (|S|, m, g)."""
         assert self.books.C is not None
         rows = self.books.C.T[:, kind.index.ravel()] * kind.scale.ravel()
-        return np.asarray(rows.reshape(-1, *kind.index.shape))
+        return np.asarray(rows.reshape(len(rows), *kind.index.shape))
 
     def _overlap(self, kind: Kind) -> np.ndarray:
         """λ of each atom."""
@@ -268,4 +269,4 @@ def gains(Q: np.ndarray, s: np.ndarray, whole_space: bool) -> np.ndarray:
 
 
 def _times(H: np.ndarray, C: np.ndarray) -> np.ndarray:
-    return np.asarray((H @ C.reshape(len(H), -1)).reshape(C.shape))
+    return np.asarray((H @ C.reshape(len(H), math.prod(C.shape[1:]))).reshape(C.shape))

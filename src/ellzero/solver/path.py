@@ -68,9 +68,11 @@ class SparsePath:
             aic: 2 df,   bic: df log n,   gic: df log d log log n,   ebic: df log n + 2 log C(d, df)
 
         (ebic: Chen and Chen 2008, gic: Fan and Tang 2013). df is the number of nonzeros, an upper bound of the
-        degrees of freedom where Γ or the ridge is active. Least squares with df >= n fits anything: infinity.
+        degrees of freedom where Γ or the ridge is active; r(m + n - r) for a matrix of rank r. Where groups or features
+        are counted, C is the number of choices of as many of them as are used, and 1 for ranks. Least squares with df >= n fits anything: infinity.
         """
-        risk, d, df = self.risk, self.risk.n_features, self.nonzeros
+        risk, d = self.risk, self.risk.n_features
+        df = np.array([res.sparsity.freedom(res.x) for res in self.results])
         misfit = [risk.deviance(res.x) for res in self.results]
         if None in misfit:
             raise ValueError(
@@ -78,7 +80,7 @@ class SparsePath:
                 "minimize_path(..., validation=the same risk on other rows), then select('validation')"
             )
         log_n = math.log(risk.n_observations)
-        log_choose = [math.lgamma(d + 1) - math.lgamma(m + 1) - math.lgamma(d - m + 1) for m in df.tolist()]
+        log_choose = [res.sparsity.log_choices(res.x) for res in self.results]
         penalties = {
             "aic": 2 * df,
             "bic": df * log_n,

@@ -139,7 +139,7 @@ class Result:
     def __repr__(self) -> str:
         lines = {
             "objective": f"{self.fun:.8g}" + (f", {self.certificate.words}" if self.certificate else ""),
-            "nonzeros": self.sparsity.describe(self.x),
+            self.sparsity.label: self.sparsity.describe(self.x),
             "constraint": f"{self.constraint!r}, violation {self.violation:.1g}",
             "method": f"{self.method}, projection {self.projection}",
             "status": f"{self.message} ({self.nit} iterations)",

@@ -36,6 +36,8 @@ class Sparsity(ABC):
     quotas: tuple[np.ndarray, np.ndarray] | None = None
     #: What is counted, in the plural.
     counted: str = "nonzeros"
+    #: What `describe` tells, in a word.
+    label: str = "nonzeros"
     #: Whether a choice is a set of coordinates.
     of_coordinates: bool = True
     #: Rows and columns of w as a matrix, where its rank is what is counted.
@@ -257,6 +259,16 @@ class Sparsity(ABC):
             support = np.flatnonzero(np.isin(atoms, [-1, *kept, *chosen]))
             if self.admits(support):
                 yield support
+
+    def freedom(self, w: Array) -> int:
+        """How many numbers say what w is among the vectors of its choice: its nonzeros."""
+        return int(np.count_nonzero(to_host(w)))
+
+    def log_choices(self, w: Array) -> float:
+        """The logarithm of the number of choices of as many atoms as w uses; quotas are not looked at."""
+        w = to_host(w)
+        n, m = self.atoms_of(np.arange(w.size)).size, self.count(w)
+        return math.lgamma(n + 1) - math.lgamma(m + 1) - math.lgamma(n - m + 1)
 
     @property
     def words(self) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 
 from .._core.arrays import Array, to_host
 from .._core.groups import read_groups, some
-from .._core.validation import check_indices, check_k
+from .._core.validation import check_count, check_indices, check_k
 from .base import Sparsity
 
 
@@ -199,9 +199,7 @@ class Rows(_OfFeatures):
 
     def __init__(self, k: int, n_outputs: int | None = None) -> None:
         self.k = check_k(k)
-        self.n_outputs = None if n_outputs is None else check_k(n_outputs, name="n_outputs")
-        if self.n_outputs == 0:
-            raise ValueError("n_outputs must be at least 1, got 0")
+        self.n_outputs = None if n_outputs is None else check_count(n_outputs, "n_outputs")
 
     def within(self, n_features: int, n_outputs: int = 1) -> Self:
         if self.n_outputs is not None and n_outputs == 1:

@@ -30,7 +30,7 @@ class Rank(Sparsity):
     array([3., 0., 0., 0.])
     """
 
-    counted = "singular values"
+    counted, label = "singular values", "rank"
     of_coordinates = False
     step = "factors"
     shape: tuple[int, int]
@@ -74,6 +74,14 @@ class Rank(Sparsity):
         if keep.size:
             raise ValueError("keep names coordinates, and a rank is no matter of coordinates; leave it out")
 
+    def freedom(self, w: Array) -> int:
+        """r(m + n - r), the dimension of the matrices of rank r."""
+        return (r := self.count(w)) * (sum(self.shape) - r)
+
+    def log_choices(self, w: Array) -> float:
+        """0: all matrices of a rank are one smooth piece, so there is nothing to choose."""
+        return 0.0
+
     def most(self, n_features: int) -> int:
         return min(self.shape)
 
@@ -82,7 +90,7 @@ class Rank(Sparsity):
         return f"rank at most {self.k}"
 
     def describe(self, w: Array) -> str:
-        return f"rank {self.count(w)} of at most {self.k}"
+        return f"{self.count(w)} of at most {self.k}"
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(r={self.k}, shape={self.shape})"

@@ -315,7 +315,11 @@ class _Attack:
         value, w = found[0], np.asarray(found[1])
         what = f"sparse_maximum(z, {f'k={self.k}' if sparsity is None else repr(asked)}, mu={mu:g})"
         if not asked.allows(w):
-            used = f"{np.count_nonzero(w)} nonzeros" if sparsity is None else f"{asked.describe(w)}: too much"
+            used = (
+                f"{np.count_nonzero(w)} nonzeros"
+                if sparsity is None
+                else f"{asked.label} {asked.describe(w)}: too much"
+            )
             self.fail(f"{what} has {used}", z=z, w=w)
         self.require_member(w, what, z=z)
         scale = norm(z) + mu * norm(w)
