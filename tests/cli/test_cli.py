@@ -347,6 +347,8 @@ def test_fit_by_groups_is_the_regressor(answer, ellzero, problem, folder):
     model = ez.SparseRegressor(k=1, groups=groups, select="groups").fit(X, y)
     np.testing.assert_allclose(vector(found, 12), model.coef_, rtol=1e-9)
     assert len({row["group"] for row in found["weights"]}) == 1 and len(found["weights"]) == 6
+    found = answer("fit three.csv --target kind --loss logistic --k 1 --groups groups.csv --whole-groups")
+    assert {row["group"] for row in found["weights"]} in ({"a"}, {"b"}) and len(found["weights"]) == 18
     found = answer("fit table.csv --target price --k 3 --groups groups.csv --at-most 2 --constraint l1:1.5")
     model = ez.SparseRegressor(k=3, groups=groups, at_most=2, constraint=ez.sets.L1Ball(1.5)).fit(X, y)
     np.testing.assert_allclose(vector(found, 12), model.coef_, rtol=1e-9)

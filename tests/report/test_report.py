@@ -388,3 +388,13 @@ def test_the_page_about_the_report(tmp_path, monkeypatch):
     told = re.findall(r"^\| ([A-Z][\w ]+?) \|", page, flags=re.MULTILINE)
     assert [name for name in told if name != "Other numbers of nonzeros"] == sections
     assert 20_000 < (root / "docs" / "figures" / "report.png").stat().st_size < 200_000
+
+
+def test_the_lead_counts_what_is_counted(tmp_path):
+    """Four nonzeros in one group are not "4 nonzeros of at most 1"."""
+    X = np.random.default_rng(0).standard_normal((20, 8))
+    risk = ez.risks.LeastSquares(X, X[:, :4].sum(axis=1))
+    result = ez.minimize(risk, ez.sparsity.Groups(1, list("aaaabbbb")))
+    page = ez.write_report(result, tmp_path / "g.html").read_text(encoding="utf-8")
+    assert "Nonzeros: 4, in 1 of at most 1 group, objective" in page
+    assert "nonzeros of at most 1" not in page

@@ -61,7 +61,9 @@ class Question:
         self.request = Request.read(self.risk, *asked, standardize, **counted)
         self.outputs = target if self.classes is None else self.classes
         self.names = coordinate_names(self.data.names, self.risk.n_features, self.outputs)
-        self.labels = labels and coordinate_names(labels, self.risk.n_features, self.outputs)
+        self.labels = labels and labels * self.risk.n_outputs  # a group that is counted is one of all outputs
+        if labels and constraints:
+            self.labels = coordinate_names(labels, self.risk.n_features, self.outputs)
 
     def risk_of(self, data: Data) -> LinearModel:
         """The risk on some rows."""

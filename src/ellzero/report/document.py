@@ -110,7 +110,10 @@ def report_page(what: Any, told: Told) -> Page:
 
 @report_page.register
 def _(result: Result, told: Told) -> Page:
-    lead = told.lead or f"{result.support.size} nonzeros of at most {result.k}, objective {result.fun:.6g}."
+    used = f"{result.support.size} nonzeros of at most {result.k}"
+    if not (sparsity := result.sparsity).plain:
+        used = f"{sparsity.label.capitalize()}: {sparsity.describe(result.x)}"
+    lead = told.lead or f"{used}, objective {result.fun:.6g}."
     proof = "" if result.certificate is None else result.certificate.words
     page = Page(told.title or "A sparse answer", lead=f"{lead} {proof[:1].upper()}{proof[1:]}." if proof else lead)
     for heading, section in SECTIONS.items():

@@ -69,7 +69,8 @@ class SparsePath:
 
         (ebic: Chen and Chen 2008, gic: Fan and Tang 2013). df is the number of nonzeros, an upper bound of the
         degrees of freedom where Γ or the ridge is active; r(m + n - r) for a matrix of rank r. Where groups or features
-        are counted, C is the number of choices of as many of them as are used, and 1 for ranks. Least squares with df >= n fits anything: infinity.
+        are counted, C is the number of choices of as many of them as are used, and 1 for ranks. Least squares with
+        df >= n fits anything: infinity.
         """
         risk, d = self.risk, self.risk.n_features
         df = np.array([res.sparsity.freedom(res.x) for res in self.results])
