@@ -168,7 +168,7 @@ class SwapSearch:
         w, c = to_host(point.w).astype(float), -0.5 * to_host(point.gradient).astype(float)
         self.n_products += 1
         S = self.problem.support_of(w)
-        if S.size == w.size:
+        if S.size == w.size or self.problem.sparsity.k == 0:
             return None
         single = self.problem.sparsity.atoms is None
         exact = model.exact and self.problem.gamma.whole_space
