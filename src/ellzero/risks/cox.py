@@ -19,7 +19,7 @@ from .spectrum import ROUNDING
 from .terms import one_per_row
 
 _TIES = ("breslow", "efron")
-_PARTS = 8  # of the events, by time: more hardly sharpen the diagonal of the curvature
+_PARTS = 2  # of the events, by time: more hardly sharpen the diagonal of the curvature
 
 
 class Cox(LinearModel):
@@ -67,6 +67,7 @@ class Cox(LinearModel):
 
     likelihood = True
     has_terms = False
+    looks_twice = True
 
     def __init__(
         self,

@@ -12,6 +12,7 @@ from ..sets import EmptySlice
 from .damped import Again, from_damped
 from .exchanges import SwapSearch
 from .projections import projector
+from .regrown import SHARES, regrown
 from .state import State
 
 # All supports are tried where that costs no more than a few rounds of exchanges: so many supports, and so many numbers
@@ -103,7 +104,14 @@ class Exchanges(Finish):
             return
         before = state.best.value
         state.best = search.improve(state.best)
-        if search.helped and again is not None and _likely(state, before):
+        if state.risk.looks_twice and again is not None and state.problem.sparsity.plain:
+            stuck, before = search.helped, state.best.value
+            for share in SHARES:
+                with suppress(EmptySlice):
+                    state.keep_better(regrown(state.best, search, share))
+                if not (stuck or state.best.value < before):
+                    break
+        elif search.helped and again is not None and _likely(state, before):
             with suppress(EmptySlice):  # of a support that was tried for its entries alone; there is an answer already
                 state.keep_better(from_damped(state, search, again))
         for number in range(self.n_starts - 1):
