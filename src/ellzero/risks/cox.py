@@ -233,9 +233,9 @@ class CoxCurvature(LinearCurvature):
         whole = index.size == self.model.n_features  # a refit asks for all of its few columns, again and again
         block, squares = self.look.hessian(self.cox.gathered if whole else self.cox.gather(index))
         # what is less than the rounding of these sums is no curvature: no step goes to infinity for it
-        block[np.diag_indices_from(block)] += self.model.ridge + 4 * (self.model.n_terms + 8) * EPS * squares
+        block.flat[:: index.size + 1] += self.model.ridge + 4 * (self.model.n_terms + 8) * EPS * squares
         block *= 0.5
-        return np.asarray(block)
+        return block
 
 
 def _numbers(strata: Any, n: int) -> np.ndarray:

@@ -53,6 +53,7 @@ class Table:
         self.full = bool(self.there.all())
         self.apart = self.starts.size == self.order.size  # no time comes twice
         self.dead = self.share > 0
+        self.dead_term = self.term[self.dead][:, None]
         with np.errstate(divide="ignore"):
             self.log_term = np.log(self.term)
         self.log_left = np.log1p(-self.fraction)
@@ -131,20 +132,20 @@ class TableLook:
     @cached_property
     def chance(self) -> np.ndarray:
         """Σ_q b_q p_qj: how often each sample should have had an event by now; adds up to 1 over all tables."""
-        return self._spread(self.later, None)[0]
+        return self._spread(None)[0]
 
     @cached_property
     def later(self) -> Running:
         """The sums of the rates, from the other end."""
         return Running(self.rates[:, ::-1])
 
-    def _spread(self, later: Running, values: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    def _spread(self, values: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
         """Σ_q exp(rate_q) exp(η_j) over the terms that j is at risk in, and the means of their values."""
-        table, sums = self.table, later.logs[:, ::-1]
-        means = np.empty((*sums.shape, 0)) if values is None else later.means(values[:, ::-1])[:, ::-1]
+        table, sums = self.table, self.later.logs[:, ::-1]
+        means = np.empty((*sums.shape, 0)) if values is None else self.later.means(values[:, ::-1])[:, ::-1]
         log_all, mean = (sums, means) if table.apart else (_at(table.first, sums), _at(table.first, means))
         if table.tied:  # those with an event at the time itself are there by 1 - l/d only
-            own, own_mean = table.by_time(later.levels[:, ::-1] + table.log_left, values)
+            own, own_mean = table.by_time(self.rates + table.log_left, values)
             beyond = np.pad(sums, ((0, 0), (0, 1)), constant_values=-math.inf)
             later, later_mean = (
                 _at(table.last + 1, beyond),
@@ -174,14 +175,14 @@ class TableLook:
     def bend(self, here: np.ndarray) -> np.ndarray:
         """∇²F times each column of the values: chance∘(u - the means, backwards, of the means, forwards)."""
         here = self._centred(here)
-        return np.asarray(self.chance[:, :, None] * (here - self._spread(self.later, self._means(here))[1]))
+        return np.asarray(self.chance[:, :, None] * (here - self._spread(self._means(here))[1]))
 
     def hessian(self, here: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """VᵀHV and the diagonal of what is subtracted from, for H = Σ_q b_q (diag p_q - p_q p_qᵀ)."""
-        here, dead, c = self._centred(here), self.table.dead, here.shape[2]
-        means, rows = self._means(here)[dead], here.reshape(-1, c)
+        here = self._centred(here)
+        means, rows = self._means(here)[self.table.dead], here.reshape(-1, here.shape[2])
         whole = (self.chance.reshape(-1, 1) * rows).T @ rows
-        return whole - (self.table.term[dead][:, None] * means).T @ means, np.diagonal(whole).copy()
+        return whole - (self.table.dead_term * means).T @ means, np.diagonal(whole)
 
 
 class Partial:
@@ -193,7 +194,7 @@ class Partial:
     @property
     def value(self) -> float:
         """F(z)."""
-        return float(sum(np.sum(part.table.share * part.losses) for part in self.tables))
+        return sum(float(np.vdot(part.table.share, part.losses)) for part in self.tables)
 
     def flat(self, name: str) -> np.ndarray:
         """What the tables have under this name, for each sample; 0 of those that do not count."""
@@ -207,7 +208,10 @@ class Partial:
     def hessian(self, gathered: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """Vᵀ ∇²F(z) V, and the squares that it is made of, for V by tables (`PartialLikelihood.gather`)."""
         parts = [part.hessian(here) for part, here in zip(self.tables, gathered, strict=True)]
-        return np.asarray(sum(part[0] for part in parts)), np.asarray(sum(part[1] for part in parts))
+        whole, squares = parts[0]
+        for more, of_them in parts[1:]:
+            whole, squares = whole + more, squares + of_them
+        return whole, squares
 
     @property
     def rounding(self) -> float:
@@ -353,11 +357,16 @@ class PartialLikelihood:
                 found[int(self.stratum[row[0]])] = times, sums
         return found
 
+    @cached_property
+    def origin(self) -> Partial:
+        """F at 0, where every refit looks."""
+        return Partial(self, np.zeros(self.n))
+
     def at(self, z: np.ndarray, key: object = None) -> Partial:
         """F at z; what was seen last is kept, under its key."""
         if key is not None and self._last is not None and self._last[0] is key:
             return self._last[1]
-        look = Partial(self, z)
+        look = Partial(self, z) if z.any() else self.origin
         if key is not None:
             self._last = key, look
         return look

@@ -17,11 +17,10 @@ class Running:
 
     Attributes
     ----------
-    levels, logs : arrays of shape (s, m)
+    logs : array of shape (s, m)
     """
 
     def __init__(self, levels: np.ndarray) -> None:
-        self.levels = levels
         base = levels.max(axis=1, keepdims=True)
         base = np.where(base > -math.inf, base, 0.0)
         shifted = levels - base
@@ -58,7 +57,5 @@ def _sums(levels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _means(weight: np.ndarray, sums: np.ndarray, values: np.ndarray) -> np.ndarray:
-    totals = weight[:, :, None] * values
-    np.cumsum(totals, axis=1, out=totals)
-    totals /= sums[:, :, None]
-    return totals
+    totals = np.cumsum(weight[:, :, None] * values, axis=1)
+    return np.asarray(totals / sums[:, :, None])
