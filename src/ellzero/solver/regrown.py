@@ -17,7 +17,7 @@ from .state import State
 # Measured on 88 problems of survival (500 x 2000, k = 15, neighbours correlated by 0, 0.5 and 0.9) beside the ladder of
 # damped problems: as good for 0.9, better for 0.5, at two thirds of the work.
 _SHARES = ((1 / 3, -1.0), (1 / 2, 0.001), (2 / 3, 0.005))
-_NEWCOMERS = 8  # for each place
+_NEWCOMERS, _MOST = 8, 256  # for each entry of the support; and beyond the free places
 
 
 def from_fewer(state: State, search: SwapSearch, before: float) -> None:
@@ -64,12 +64,13 @@ def _grown(rest: Point, stay: np.ndarray, model: Any, k: int) -> np.ndarray:
     c, diagonal = -0.5 * to_host(rest.gradient).astype(float), np.maximum(model.diagonal, 1e-300)
     worth = c**2 / diagonal
     worth[stay] = -1.0
-    some = np.argsort(-worth)[: min(_NEWCOMERS * k, c.size - stay.size)]
+    places = min(k, c.size) - stay.size
+    some = np.argsort(-worth)[: min(_NEWCOMERS * k, places + _MOST, c.size - stay.size)]
     G = model.block(np.concatenate([stay, some]))
     C, M = G[stay.size :, : stay.size], G[stay.size :, stay.size :]
     M, c, support = M - C @ inverse(G[: stay.size, : stay.size]) @ C.T, c[some], stay.tolist()
     free, least = np.ones(some.size, dtype=bool), 1e-3 * np.diagonal(G)[stay.size :]  # less is hardly a new column
-    while len(support) < k and free.any():
+    for _ in range(places):
         q = np.maximum(np.diagonal(M), least)
         j = int(np.where(free, c**2 / q, -1.0).argmax())
         c, M = c - M[j] * (c[j] / q[j]), M - np.outer(M[j], M[j] / q[j])
