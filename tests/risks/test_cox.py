@@ -203,7 +203,7 @@ def test_hundreds_of_small_problems():
 
 @pytest.mark.parametrize(("seed", "known"), [(0, 4.783489), (2, 4.614412)])
 def test_correlated_columns_no_worse_than_along_a_path_of_another_solver(seed, known):
-    # abess 0.4.9 with support_size = 1, ..., 15; the exchanges alone end at 4.790006 and 4.617659
+    # abess 0.4.11 with support_size = 1, ..., 15; the exchanges alone end at 4.790006 and 4.617659
     rng = np.random.default_rng([seed, 50])
     X = rng.standard_normal((500, 2000))
     for j in range(1, 2000):
