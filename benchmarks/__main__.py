@@ -19,7 +19,7 @@ ALL = [
     "low-rank",
     "multi-target",
     "peers",
-]  # fuzz and interleaved by name alone: one takes half an hour, the other needs another checkout
+]  # by name alone: fuzz takes half an hour, interleaved needs another checkout, devices an accelerator
 
 names = list(itertools.takewhile(lambda argument: not argument.startswith("-"), sys.argv[1:]))
 options = sys.argv[1 + len(names) :]

@@ -150,6 +150,20 @@ def model(name: str, change: Callable[[np.ndarray], Any] = np.asarray, data: Any
     return getattr(ez.risks, name)(change(X), y, **options)
 
 
+def survival(**options: Any) -> Any:
+    """Rounded times, a third of them censored."""
+    X, z = table()
+    rng = np.random.default_rng(9)
+    time, last = rng.exponential(np.exp(-0.7 * z)), rng.exponential(3.0, z.size)
+    return ez.risks.Cox(X, np.ceil(5 * np.minimum(time, last)), time <= last, **options)
+
+
+def targets(**options: Any) -> Any:
+    """Three targets, of which two share their columns."""
+    X, y = table()
+    return ez.risks.LeastSquares(X, np.column_stack([y, 0.5 * y + table(seed=1)[1], X[:, 7] - X[:, 2]]), **options)
+
+
 def holes(X: np.ndarray) -> np.ndarray:
     """Two thirds of the entries are zero."""
     return X * (np.random.default_rng(3).random(X.shape) < 1 / 3)
@@ -294,6 +308,9 @@ def risks() -> Iterator[tuple[str, Problem]]:
     for loss in ("LeastSquares", "Logistic", "Poisson", "Huber", *FURTHER):
         options = {"shifted": True, "fit_intercept": True, "ridge": 0.02}
         yield f"risk {loss}, offset", Problem(partial(solve, _rows(loss, **options), 5))
+    for ties in ("breslow", "efron"):
+        yield f"risk Cox, {ties}", Problem(partial(solve, partial(survival, ties=ties, ridge=0.02), 5))
+    yield "risk Cox, nonnegative", Problem(partial(solve, partial(survival, ridge=0.02), 5, ez.sets.NonNegative()))
     for kind in ("definite", "indefinite", "banded"):
         yield f"risk Quadratic, {kind}", Problem(partial(solve, partial(quadratic, kind), 5))
     known = {"smoothness": 1.1, "strong_convexity": 0.1, "lower_bound": 0.0}
@@ -309,6 +326,30 @@ def risks() -> Iterator[tuple[str, Problem]]:
     method = ez.preset("HZO-HT-2SP", L=2.0, nu=2.0)
     run = partial(solve, box, 5, ez.sets.L2Ball(2.0), method, rng=3, max_queries=2001)
     yield "risk BlackBox, HZO-HT-2SP", Problem(run, **_DIFFERENCES)
+
+
+def structures() -> Iterator[tuple[str, Problem]]:
+    """At most k of what else: groups, quotas in groups, features of several outputs."""
+    labels = [None if j in (4, 17) else j // 3 for j in range(30)]
+    groups, quotas = ez.sparsity.Groups(3, labels), ez.sparsity.PerGroup(5, np.arange(30) % 6, {0: 1, 2: 0, 3: 2})
+    for name, counted in {"groups": groups, "quotas": quotas}.items():
+        for loss in ("LeastSquares", "Logistic"):
+            rows = _rows(loss, ridge=0.02, fit_intercept=True)
+            yield f"structure {name}, {loss}", Problem(partial(solve, rows, counted))
+            yield f"structure {name}, {loss}, keep", Problem(partial(solve, rows, counted, keep=[1, 9]))
+        for gamma in (ez.sets.NonNegative(), ez.sets.L2Ball(1.5), ez.sets.L1Ball(2.0)):
+            yield f"structure {name}, {gamma!r}", Problem(partial(solve, _rows("LeastSquares"), counted, gamma))
+        yield f"structure {name}, IHT-2SP", Problem(partial(solve, _rows("LeastSquares"), counted, None, "IHT-2SP"))
+        yield f"structure {name}, exact", Problem(partial(solve, _rows("LeastSquares"), counted, None, "exact"))
+    yield (
+        "structure rows of classes",
+        Problem(partial(solve, _rows("Multinomial", data=[("d", 12)], ridge=0.02), ez.sparsity.Rows(3))),
+    )
+    yield (
+        "structure rows of targets",
+        Problem(partial(solve, partial(targets, fit_intercept=True), ez.sparsity.Rows(4))),
+    )
+    yield "structure entries of targets", Problem(partial(solve, targets, 8))
 
 
 def constraints() -> Iterator[tuple[str, Problem]]:

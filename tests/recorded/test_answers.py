@@ -34,7 +34,7 @@ import ellzero as ez
 
 FILE = Path(__file__).with_name("answers.json")
 _SOURCES = (
-    basic.methods, basic.risks, basic.constraints, basic.requests, basic.paths, basic.proofs,
+    basic.methods, basic.risks, basic.structures, basic.constraints, basic.requests, basic.paths, basic.proofs,
     models.estimators, models.portfolios, models.commands,
 )  # fmt: skip
 PROBLEMS = dict(chain.from_iterable(source() for source in _SOURCES))

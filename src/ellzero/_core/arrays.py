@@ -5,6 +5,7 @@ NumPy is by far the most common case, so it is recognised first and used directl
 """
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,9 @@ import numpy as np
 # An array of any supported library. The array API standard has no static type that NumPy, torch and JAX share.
 Array = Any
 Namespace = Any
+
+#: kinds of torch devices whose numbers are at hand
+_HOST = {"cpu"}
 
 
 def namespace(*arrays: Array) -> Namespace:
@@ -38,6 +42,8 @@ def to_host(x: Array) -> np.ndarray:
         return x
     if hasattr(x, "detach"):  # torch, possibly on a device
         return np.asarray(x.detach().cpu())
+    if hasattr(x, "get"):  # CuPy
+        return np.asarray(x.get())
     # array-api-strict hands its buffer out through DLPack only
     return np.asarray(x) if hasattr(x, "__array__") else np.from_dlpack(x)
 
@@ -49,7 +55,58 @@ def like(values: Any, reference: Array, dtype: Any = None) -> Array:
     import array_api_compat
 
     xp = namespace(reference)
+    if isinstance(values, np.ndarray) and not values.flags.writeable:
+        values = values.copy()  # torch shares memory, and warns of this
     return xp.asarray(values, dtype=dtype or reference.dtype, device=array_api_compat.device(reference))
+
+
+def zeros(size: int, reference: Array) -> Array:
+    """A vector of zeros in the library, dtype and device of the reference, made there and not sent there."""
+    if isinstance(reference, np.ndarray):
+        return np.zeros(size, dtype=reference.dtype)
+    import array_api_compat
+
+    return namespace(reference).zeros(size, dtype=reference.dtype, device=array_api_compat.device(reference))
+
+
+def waits(x: Array) -> bool:
+    """Whether to look at a number of x means to wait until a device has finished all that it was asked for."""
+    return hasattr(x, "detach") and x.device.type not in _HOST
+
+
+def recorded(compute: Callable[[], Array], reference: Array) -> Callable[[], Array] | None:
+    """A function that computes the same anew, as one request to the device; None where that cannot be had.
+
+    It must look at no number on the way, read what it needs from arrays that stay where they are, and leave its results
+    in such.
+    """
+    if not getattr(reference, "is_cuda", False):
+        return None
+    import torch
+
+    graph, aside = torch.cuda.CUDAGraph(), torch.cuda.Stream()
+    try:
+        aside.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(aside):
+            for _ in range(3):  # what is set up at a first call must not be recorded
+                compute()
+        torch.cuda.current_stream().wait_stream(aside)
+        with torch.cuda.graph(graph):
+            result = compute()
+    except RuntimeError:  # it has looked at a number
+        torch.cuda.synchronize()
+        return None
+
+    def play() -> Array:
+        graph.replay()
+        return result
+
+    return play
+
+
+def scalar(x: Any) -> Any:
+    """A number of an array as a float, unless that means to wait."""
+    return x if waits(x) else float(x)
 
 
 def index_like(index: np.ndarray, reference: Array) -> Array:
@@ -78,10 +135,13 @@ def top_k(a: Array, k: int) -> tuple[Array, bool]:
 
     Neither argpartition nor topk promises the last part, so the k-th value is found first and ties at that
     value are resolved afterwards. Also returns whether every entry is finite, which costs nothing here: a NaN
-    or an infinity in `a` (magnitudes, so no -inf) is among the k largest.
+    or an infinity in `a` (magnitudes, so no -inf) is among the k largest. On a device nobody looks: what is not
+    finite is among the k largest, and is found with the next number that is looked at.
 
     Requires 1 <= k <= len(a).
     """
+    if waits(a):
+        return a.argsort(descending=True, stable=True)[:k].sort().values, True
     xp = namespace(a)
     kth, largest = _kth_and_largest(xp, a, k)
     if not math.isfinite(largest):
@@ -107,6 +167,10 @@ def best_entries(score: Array, k: int, keep: np.ndarray | None = None) -> Array:
         return top_k(score, k)[0]
     if keep.size == k:
         return index_like(keep, score)
+    if waits(score):
+        kept, others = index_like(keep, score), score.clone()
+        others[kept] = -math.inf
+        return namespace(score).concat([kept, top_k(others, k - keep.size)[0]]).sort().values
     others = to_host(score).copy()
     others[keep] = -np.inf
     return index_like(np.sort(np.concatenate([keep, top_k(others, k - keep.size)[0]])), score)
@@ -118,9 +182,8 @@ def scatter(values: Array, index: Array, size: int) -> Array:
         out = np.zeros(size, dtype=values.dtype)
         out[index] = values
         return out
-    xp = namespace(values)
-    out = like(xp.zeros(size), values)
-    if hasattr(values, "detach"):  # torch
+    xp, out = namespace(values), zeros(size, values)
+    if hasattr(values, "detach") or hasattr(values, "get"):  # torch, CuPy
         out[index] = values
     else:  # the array API standard assigns through masks alone
         out[like(np.isin(np.arange(size), to_host(index)), values, dtype=xp.bool)] = values

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .._core.arrays import Array, index_like, like, namespace, to_host
+from .._core.arrays import Array, index_like, like, namespace, to_host, zeros
 
 #: a product that looks at fewer numbers is over before an index array is looked at
 SMALL = 50_000
@@ -138,9 +138,7 @@ class Design(ABC):
 
     def zeros(self, size: int) -> Array:
         """A vector of zeros in the library, dtype and device of X."""
-        if isinstance(self.reference, np.ndarray):
-            return np.zeros(size, dtype=self.reference.dtype)
-        return self.asarray(namespace(self.reference).zeros(size))
+        return zeros(size, self.reference)
 
 
 def take(a: Array, index: Array, axis: int = 0) -> Array:
@@ -150,9 +148,9 @@ def take(a: Array, index: Array, axis: int = 0) -> Array:
     return namespace(a).take(a, index_like(index, a), axis=axis)
 
 
-def row_blocks(shape: tuple[int, ...]) -> Iterator[slice]:
-    """Slices of rows that hold about a million entries each."""
-    step = max(1, _BLOCK // shape[1])
+def row_blocks(shape: tuple[int, ...], block: int = _BLOCK) -> Iterator[slice]:
+    """Slices of rows that hold about a million entries each, or another number."""
+    step = max(1, block // shape[1])
     return (slice(start, min(start + step, shape[0])) for start in range(0, shape[0], step))
 
 

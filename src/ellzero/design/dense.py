@@ -75,7 +75,7 @@ class Dense(Design):
         return self._transpose @ r if r.ndim == 1 else (r.T @ self.X).T
 
     def columns(self, index: Array) -> Dense:
-        return Dense(self._gather(index))
+        return type(self)(self._gather(index))
 
     def _gather(self, index: Array) -> Array:
         """X[:, index]; columns that the last call has gathered are not looked up again, for supports change little."""
@@ -95,14 +95,14 @@ class Dense(Design):
         return gathered.T
 
     def rows(self, index: np.ndarray) -> Dense:
-        return Dense(take(self.X, index))
+        return type(self)(take(self.X, index))
 
     def dense(self) -> Array:
         return self.X
 
     @property
     def T(self) -> Dense:
-        return Dense(self._transpose)
+        return type(self)(self._transpose)
 
     def moments(self, weights: np.ndarray | float) -> tuple[np.ndarray, np.ndarray]:
         p = self.shape[1]
@@ -145,7 +145,7 @@ class Dense(Design):
         return Dense(np.asfortranarray(to_host(in_double(self.X))))
 
     def scaled(self, scales: np.ndarray) -> Design | None:
-        return None if isinstance(self.X, np.memmap) else Dense(self.X * self.asarray(scales))
+        return None if isinstance(self.X, np.memmap) else type(self)(self.X * self.asarray(scales))
 
     def diagonal(self) -> np.ndarray:
         return np.diagonal(to_host(self.X))
@@ -158,7 +158,7 @@ class Dense(Design):
         return gap, size
 
     def symmetrised(self) -> Dense:
-        return Dense(0.5 * self.X + 0.5 * self.X.T)
+        return type(self)(0.5 * self.X + 0.5 * self.X.T)
 
     def forget(self) -> None:
         self._recent = None

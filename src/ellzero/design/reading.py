@@ -7,9 +7,10 @@ from .base import Design
 from .dense import Dense
 from .operators import Operator
 from .sparse import Sparse
+from .tensors import Tensors
 
 #: the kinds of X; the first that recognises it reads it
-KINDS: tuple[type[Design], ...] = (Sparse, Operator, Dense)
+KINDS: tuple[type[Design], ...] = (Sparse, Operator, Tensors, Dense)
 
 
 def as_design(X: Any, name: str = "X") -> Design:

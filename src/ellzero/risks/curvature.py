@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._core.arrays import to_host
+from .._core.arrays import Array, index_like, like, to_host
 from ..design import Design
 
 _TOGETHER = 64  # columns whose products are as quick as those of a few
@@ -49,12 +49,12 @@ class Curvature(ABC):
         """The diagonal of G."""
 
     @abstractmethod
-    def columns(self, index: np.ndarray) -> np.ndarray:
-        """G[:, index]."""
+    def columns(self, index: np.ndarray) -> Array:
+        """G[:, index]: on the host, or on the device where the data are."""
 
     @abstractmethod
-    def images(self, index: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-        """G[:, index] @ vectors."""
+    def images(self, index: np.ndarray, vectors: np.ndarray) -> Array:
+        """G[:, index] @ vectors: on the host, or on the device where the data are."""
 
     @abstractmethod
     def block(self, index: np.ndarray) -> np.ndarray:
@@ -133,10 +133,10 @@ class SelectedCurvature(Derived):
         return np.asarray(self.inner.diagonal[self.support])
 
     def columns(self, index: np.ndarray) -> np.ndarray:
-        return np.asarray(self.inner.columns(self.support[index])[self.support])
+        return np.asarray(to_host(self.inner.columns(self.support[index]))[self.support])
 
     def images(self, index: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-        return np.asarray(self.inner.images(self.support[index], vectors)[self.support])
+        return np.asarray(to_host(self.inner.images(self.support[index], vectors))[self.support])
 
     def block(self, index: np.ndarray) -> np.ndarray:
         return self.inner.block(self.support[index])
@@ -157,14 +157,16 @@ class DampedCurvature(Derived):
     def diagonal(self) -> np.ndarray:
         return np.asarray(self.inner.diagonal + self.damping)
 
-    def columns(self, index: np.ndarray) -> np.ndarray:
-        columns = np.array(self.inner.columns(index))
-        columns[index, np.arange(index.size)] += self.damping[index]
+    def columns(self, index: np.ndarray) -> Array:
+        columns = self.inner.columns(index)
+        columns = columns.copy() if isinstance(columns, np.ndarray) else columns.clone()
+        place = index_like(np.arange(index.size), columns)
+        columns[index_like(index, columns), place] += like(self.damping[index], columns)
         return columns
 
-    def images(self, index: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    def images(self, index: np.ndarray, vectors: np.ndarray) -> Array:
         images = self.inner.images(index, vectors)
-        images[index] += self.damping[index, None] * vectors
+        images[index_like(index, images)] += like(self.damping[index, None] * vectors, images)
         return images
 
     def block(self, index: np.ndarray) -> np.ndarray:

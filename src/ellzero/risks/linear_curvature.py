@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
-from .._core.arrays import Array, to_host
+from .._core.arrays import Array, index_like, like, namespace, to_host, waits
 from .curvature import Curvature
 from .spectrum import ROUNDING
 from .terms import LinearTerms
@@ -26,7 +26,7 @@ class LinearCurvature(Curvature):
         self.model, self.exact, self.spent = model, exact, 0
         self.room = max(math.prod(model.design.shape), 10**7)
         self.weights = weights
-        self._cache: dict[int, np.ndarray] = {}
+        self._cache: dict[int, Array] = {}
         self._blocks: dict[bytes, np.ndarray] = {}
 
     @cached_property
@@ -59,8 +59,8 @@ class LinearCurvature(Curvature):
             squares = np.where(centred > ROUNDING * squares, centred, 0.0)
         return squares + 0.5 * self.model.ridge
 
-    def columns(self, index: np.ndarray) -> np.ndarray:
-        """G[:, index], each column computed once."""
+    def columns(self, index: np.ndarray) -> Array:
+        """G[:, index], each column computed once; on its device if X is on one."""
         missing = np.array([int(j) for j in index if int(j) not in self._cache], dtype=np.intp)
         if missing.size:
             if (len(self._cache) + missing.size) * self.model.design.shape[1] > self.room:
@@ -71,19 +71,24 @@ class LinearCurvature(Curvature):
                 self._cache[int(j)] = new[:, place]
             if missing.size == len(index):
                 return new
-        return np.array([self._cache[int(j)] for j in index]).T
+        columns = [self._cache[int(j)] for j in index]
+        return namespace(columns[0]).stack(columns).T
 
-    def images(self, index: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-        """G[:, index] @ vectors, at one product with X for each vector."""
+    def images(self, index: np.ndarray, vectors: np.ndarray) -> Array:
+        """G[:, index] @ vectors, at one product with X for each vector; on its device if X is on one."""
         design = self.model.design
-        z = to_host(design.columns(index).forward(design.asarray(vectors)))
-        z = (self.weights if isinstance(self.weights, float) else self.weights[:, None]) * z
-        images = to_host(design.adjoint(design.asarray(z))).astype(float, copy=False)
+        z = design.columns(index).forward(design.asarray(vectors))
+        if waits(z):
+            z = (self.weights if isinstance(self.weights, float) else design.asarray(self.weights)[:, None]) * z
+            images = design.adjoint(z)
+        else:
+            z = (self.weights if isinstance(self.weights, float) else self.weights[:, None]) * to_host(z)
+            images = to_host(design.adjoint(design.asarray(z))).astype(float, copy=False)
         self.spent += vectors.shape[1]
         if self.model.fit_intercept:
-            images -= self.total * np.outer(self.means, self.means[index] @ vectors)
+            images -= self.total * like(np.outer(self.means, self.means[index] @ vectors), images)
         if self.model.ridge:
-            images[index] += 0.5 * self.model.ridge * vectors
+            images[index_like(index, images)] += 0.5 * self.model.ridge * like(vectors, images)
         return images
 
     def block(self, index: np.ndarray) -> np.ndarray:
@@ -178,7 +183,7 @@ class ClassCurvature(LinearCurvature):
         bent = self._bend(self._spread(self._columns(index), index, vectors))
         if self.inverse is not None:
             bent -= self._bend(np.broadcast_to(self.inverse @ bent.sum(axis=0), bent.shape))
-        flat = np.asfortranarray(bent.reshape(-1, self.c * m))
+        flat = np.asfortranarray(bent.reshape(len(bent), self.c * m))
         images = to_host(design.adjoint(design.asarray(flat))).astype(float)
         images = images.reshape(self.p, self.c, m).swapaxes(0, 1).reshape(self.c * self.p, m)
         self.spent += self.c * m

@@ -5,7 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from .._core.arrays import Array, finfo_eps, to_host
+from .._core.arrays import Array, finfo_eps, scalar, to_host
 from .._core.validation import as_array
 from .accuracy import AFFORDABLE, EPS, LARGEST, QuadraticForm
 from .base import Constant, Point
@@ -67,7 +67,7 @@ class LeastSquares(LinearModel):
 
     def _mean_loss(self, z: Array) -> float:
         residual = z - self.y
-        return float((self.share * residual) @ residual)
+        return scalar((self.share * residual) @ residual)  # type: ignore[no-any-return]
 
     def _best_intercept(self, z: Array) -> float:
         return self._mean(self.y - z)

@@ -148,14 +148,14 @@ class TargetCurvature(Curvature):
         """G[:, index], from one column of XᵀΩX for each feature."""
         features, place = np.unique(index % self.p, return_inverse=True)
         columns = np.zeros((self.q, self.p, index.size))
-        columns[index // self.p, :, np.arange(index.size)] = self.one.columns(features)[:, place].T
+        columns[index // self.p, :, np.arange(index.size)] = to_host(self.one.columns(features))[:, place].T
         return columns.reshape(-1, index.size)
 
     def images(self, index: np.ndarray, vectors: np.ndarray) -> np.ndarray:
         images = np.zeros((self.q, self.p, vectors.shape[1]))
         for j in np.unique(index // self.p):
             mine = index // self.p == j
-            images[j] = self.one.images(index[mine] % self.p, vectors[mine])
+            images[j] = to_host(self.one.images(index[mine] % self.p, vectors[mine]))
         return images.reshape(-1, vectors.shape[1])
 
     def block(self, index: np.ndarray) -> np.ndarray:

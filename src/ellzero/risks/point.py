@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from .._core.arrays import Array
+from .._core.arrays import Array, like
 
 if TYPE_CHECKING:
     from .base import Risk
@@ -49,7 +49,8 @@ class Point:
     """
 
     __slots__ = (
-        "_gradient", "_state", "_value", "booked", "estimated", "refitted", "risk", "support", "valued_at", "w"
+        "_gradient", "_pending", "_state", "_value", "booked", "estimated", "refitted", "risk", "support", "valued_at",
+        "w",
     )  # fmt: skip
 
     def __init__(self, risk: Risk, w: Array, support: Array | None = None) -> None:
@@ -58,6 +59,7 @@ class Point:
         self.support = support
         self._state: Any = _UNSEEN
         self._value: float | None = None
+        self._pending: float | None = None
         self.booked: str | None = None  # whose account the value is on: "monitor" or "method"
         self.valued_at = 0  # in which iteration the value was asked for
         self.estimated = False  # whether a gradient was estimated here from function values
@@ -80,8 +82,17 @@ class Point:
     def value(self) -> float:
         """R(w)."""
         if self._value is None:
-            self._value = float(self.risk._value(self.w, self.state))
+            self._value = float(self.risk._value(self.w, self.state) if self._pending is None else self._pending)
         return self._value
+
+    def ask(self) -> Array:
+        """R(w) as an array of no dimensions, which a device may still have to compute."""
+        value = self.risk._value(self.w, self.state)
+        return value if hasattr(value, "shape") else like(value, self.w)
+
+    def answer(self, value: float) -> None:
+        """The number that was asked for; it counts as known once somebody reads it."""
+        self._pending = value
 
     @property
     def gradient(self) -> Array:

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from .._core.arrays import Array, finfo_eps, namespace, to_host
+from .._core.arrays import Array, finfo_eps, namespace, scalar, to_host
 from .._core.validation import as_array, as_numbers, check_finite, check_nonnegative, check_vector
 from ..design import Design, as_design, take
 from .base import Constant, Risk, changed, no_longer_exact
@@ -143,11 +143,11 @@ class LinearTerms(Risk):
         return design.adjoint(slopes)
 
     def _mean_loss(self, z: Array) -> float:
-        return float(self._xp.sum(self.share * self._loss(z)))
+        return scalar(self._xp.sum(self.share * self._loss(z)))  # type: ignore[no-any-return]
 
     def _value(self, w: Array, state: Array) -> float:
         value = self._mean_loss(state)
-        return value + 0.5 * self.ridge * float(w @ w) if self.ridge else value
+        return value + 0.5 * self.ridge * scalar(w @ w) if self.ridge else value
 
     # The intercept.
 

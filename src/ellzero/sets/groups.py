@@ -67,7 +67,7 @@ class GroupWise(ConstraintSet):
 
     @cached_property
     def closed_under_zeroing(self) -> bool:  # type: ignore[override]
-        return all(s.closed_under_zeroing for _, s, _ in self._inner)
+        return all(s.closed_under_zeroing for s, _ in self._alike)
 
     def product_over(self, atoms: np.ndarray) -> bool:
         return self._group.size <= atoms.size and all(s.product_over(atoms[m]) for s, m in crossing(self, atoms))
@@ -83,12 +83,12 @@ class GroupWise(ConstraintSet):
     @cached_property
     def forced(self) -> np.ndarray:  # type: ignore[override]
         """Coordinates that are nonzero in every member."""
-        inner = (members[s.forced_among(members.size)] for _, s, members in self._inner)
+        inner = (members[:, s.forced_among(members.shape[1])].ravel() for s, members in self._alike)
         return np.sort(np.concatenate([np.empty(0, np.intp), *inner]))
 
     @cached_property
     def accuracy(self) -> float:  # type: ignore[override]
-        return max((s.accuracy for _, s, _ in self._inner), default=ConstraintSet.accuracy)
+        return max((s.accuracy for s, _ in self._alike), default=ConstraintSet.accuracy)
 
     @property
     def why(self) -> str:
@@ -216,11 +216,12 @@ class GroupWise(ConstraintSet):
     def slice_on(self, support: np.ndarray) -> ConstraintSet | None:
         self.require_slice(support)
         group, inner = self.group_of(support), {}
+        self._require_entries(group)
         labels = np.full(support.size, None, dtype=object)
-        for g, s in enumerate(self.sets):
+        for g in np.union1d(group[group >= 0], list(self._alone)).astype(int).tolist():
+            s, where = self.sets[g], np.flatnonzero(group == g)
             if s is None:
                 continue
-            where = np.flatnonzero(group == g)
             part = s.slice_on(self._place[support[where]])  # EmptySlice if the group needs an entry
             if part is None:
                 return None
@@ -285,13 +286,13 @@ class GroupWise(ConstraintSet):
 
     def signs(self, n_features: int) -> tuple[np.ndarray, np.ndarray]:
         negative, positive = np.ones(n_features, dtype=bool), np.ones(n_features, dtype=bool)
-        for _, s, index in self._inner:
-            negative[index], positive[index] = s.signs(index.size)
+        for s, index in self._alike:
+            negative[index], positive[index] = s.signs(index.shape[1])
         return negative, positive
 
     def natural_scales(self, n_features: int) -> np.ndarray | None:
         """Those of the sets that have such."""
-        inner = [(m, scales) for _, s, m in self._inner if (scales := s.natural_scales(m.size)) is not None]
+        inner = [(m, scales) for s, m in self._alike if (scales := s.natural_scales(m.shape[1])) is not None]
         out = np.ones(n_features)
         for index, scales in inner:
             out[index] = scales
@@ -324,6 +325,14 @@ class GroupWise(ConstraintSet):
         groups = zip(self.names, self.sets, self._members, strict=True)
         return [(name, s, members) for name, s, members in groups if s is not None]
 
+    @cached_property
+    def _alike(self) -> list[tuple[ConstraintSet, np.ndarray]]:
+        """The sets, and the members of groups of one size that share a set, a group a row."""
+        alike: dict[tuple[int, int], tuple[ConstraintSet, list[np.ndarray]]] = {}
+        for _, s, members in self._inner:
+            alike.setdefault((id(s), members.size), (s, []))[1].append(members)
+        return [(s, np.array(rows)) for s, rows in alike.values()]
+
     def _with(self, sets: Mapping[Any, ConstraintSet]) -> GroupWise:
         """The same groups with other sets."""
         return GroupWise(sets, dict(zip(self.names, self._members, strict=True)))
@@ -341,7 +350,9 @@ class GroupWise(ConstraintSet):
             constrained = np.array([s is not None for s in self.sets] + [False])
             if (free := np.flatnonzero(~constrained[group])[None, :]).size:
                 blocks.append(Block(Everywhere(), free, np.ones_like(free, dtype=bool), [], np.zeros(1, dtype=bool)))
-            others = [(s, members) for _, s, members in self._inner if not is_ranked(s)]
+            others = []
+            if unranked := {id(s) for s, _ in self._alike if not is_ranked(s)}:
+                others = [(s, members) for _, s, members in self._inner if id(s) in unranked]
             self._layouts = {d: (blocks, others)}
         return self._layouts[d]
 

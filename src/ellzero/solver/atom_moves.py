@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from .._core.arrays import to_host
 from ..risks.curvature import Curvature
 from .moves import Books, Exchange, inverse_where
 from .problem import Problem
@@ -175,7 +176,7 @@ class AtomMoves:
             moves.append(np.zeros((S.size, 1)))
         U = np.concatenate(moves, axis=1)
         slopes = np.zeros((books.c.size + 1, len(self.places)))
-        slopes[:-1] = books.c[:, None] + (books.images(U) if books.C is None else books.C @ U)
+        slopes[:-1] = books.c[:, None] + (to_host(books.images(U)) if books.C is None else books.C @ U)
         if not self.problem.gamma.whole_space:
             slopes[:-1] = np.sign(slopes[:-1]) * self.worth(slopes[:-1], books.price[:, None])
         return slopes

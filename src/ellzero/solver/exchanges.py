@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .._core.arrays import to_host
+from .._core.arrays import Array, index_like, like, namespace, to_host, waits
 from ..risks.base import Point
 from ..sets import ConstraintSet, EmptySlice
 from .atom_moves import AtomMoves, Kind, kinds_of, layout
@@ -44,6 +44,14 @@ def _contenders(worth: np.ndarray, diagonal: np.ndarray, q: np.ndarray, loss: fl
     """
     span = np.sqrt(diagonal) - np.sqrt(np.maximum(diagonal - q, 0.0))
     return np.flatnonzero(worth > (1 - 1e-9) * math.sqrt(loss) * span)
+
+
+def _inside(C: Array, H: np.ndarray) -> np.ndarray:
+    """Σ_lm C_jl H_lm C_jm for every row j of C: what of a column lies inside the span of the kept ones."""
+    if waits(C):
+        double = namespace(C).astype(C, namespace(C).float64)
+        return to_host(namespace(C).sum((double @ like(H, double)) * double, axis=1))
+    return np.concatenate([np.einsum("ij,ij->j", H @ part, part) for part in chunks(C.T, len(H))])
 
 
 @dataclass
@@ -167,7 +175,7 @@ class SwapSearch:
         w, c = to_host(point.w).astype(float), -0.5 * to_host(point.gradient).astype(float)
         self.n_products += 1
         S = self.problem.support_of(w)
-        if S.size == w.size:
+        if S.size == w.size or self.problem.sparsity.k == 0:
             return None
         single = self.problem.sparsity.atoms is None
         exact = model.exact and self.problem.gamma.whole_space
@@ -243,17 +251,17 @@ class SwapSearch:
         outside[S] = False
         worth = np.where(outside, self._worth(c, price), 0.0)
         C = model.columns(S) if S.size and model.affords(S.size) else None
+        if C is not None and not self.problem.sparsity.plain:
+            C = to_host(C)
         live = np.ones(S.size, dtype=bool) if self.problem.sparsity.atoms is None else diagonal[S] < 1e300
-        H = inverse_where(model.block(S) if C is None else C[S], live) if S.size else np.empty((0, 0))
+        H = inverse_where(model.block(S) if C is None or waits(C) else C[S], live) if S.size else np.empty((0, 0))
         h = np.maximum(np.diagonal(H), 1e-300)
         loss = w[S] ** 2 / h
         loss[np.isin(S, self.problem.kept)] = np.inf
         q = diagonal
         if C is not None and self.problem.sparsity.atoms is None:
-            inside = [np.einsum("ij,ij->j", H @ part, part) for part in chunks(C.T, S.size)]
-            q = np.maximum(diagonal - np.concatenate(inside), 0.0)
-        images = partial(model.images, S)
-        return Books(c, price, worth, outside, diagonal, q, S, w[S], C, H, h, loss, images)
+            q = np.maximum(diagonal - _inside(C, H), 0.0)
+        return Books(c, price, worth, outside, diagonal, q, S, w[S], C, H, h, loss, partial(model.images, S))
 
     def _single(self, books: Books, model: Any, exact: bool, least: float) -> list[Exchange]:
         """Exchanges of one coordinate for another, by their gain, and newcomers for places that are free.
@@ -293,13 +301,13 @@ class SwapSearch:
         if C is None:
             places = self._vulnerable(loss, np.max(books.worth**2 / books.diagonal))
             rows = np.flatnonzero(books.outside)
-            images = model.images(S, H[:, places]) if places.size else np.empty((rows.size + S.size, 0))
+            images = to_host(model.images(S, H[:, places])) if places.size else np.empty((rows.size + S.size, 0))
         else:
             places = np.arange(S.size)
             rows = _contenders(books.worth, books.diagonal, books.q, (1 - doubt) * float(loss.min()))
         columns = np.arange(places.size)
         for some in chunks(rows, places.size):
-            B = images[some] if C is None else C[some] @ H
+            B = images[some] if C is None else to_host(C[index_like(some, C)]) @ H
             slope = books.c[some, None] + B * (books.values / h)[places]
             room = books.diagonal[some, None]
             if C is not None:

@@ -82,10 +82,13 @@ def iterate(
     for t in range(state.nit, max_iter):
         previous, fun = state.point, math.nan
         try:
-            g = run.oracle(previous, t)  # line 2: exact, mini-batch or zeroth-order gradient at w_{t-1}
-            state.point = step.advance(previous, g, run.project)  # line 3: w_t = P(w_{t-1} - η g)
+            if run.ahead is None:
+                g = run.oracle(previous, t)  # line 2: exact, mini-batch or zeroth-order gradient at w_{t-1}
+                state.point = step.advance(previous, g, run.project)  # line 3: w_t = P(w_{t-1} - η g)
+                moved, size = norm(state.point.w - previous.w), norm(state.point.w)
+            else:  # the same, on a device
+                state.point, moved, size = run.ahead.move(previous, max_iter - t)
             state.nit = state.counts.iteration = t + 1
-            moved, size = norm(state.point.w - previous.w), norm(state.point.w)
             change = moved / size if size else moved
             if state.every and state.nit % state.every == 0:
                 fun = state.watch()

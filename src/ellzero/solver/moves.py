@@ -36,11 +36,11 @@ class Books:
     q: np.ndarray
     S: np.ndarray
     values: np.ndarray
-    C: np.ndarray | None
+    C: Any
     H: np.ndarray
     h: np.ndarray
     loss: np.ndarray
-    images: Callable[[np.ndarray], np.ndarray]
+    images: Callable[[np.ndarray], Any]
 
 
 def chunks(a: np.ndarray, width: int) -> list[np.ndarray]:

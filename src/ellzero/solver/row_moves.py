@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from .._core.arrays import to_host
 from .._core.linear_systems import solve
 from ..risks.curvature import Curvature
 from ..sparsity import Sparsity
@@ -44,7 +45,7 @@ def row_gains(
     F = np.union1d(np.flatnonzero(W.any(axis=0)), kept).astype(np.intp)
     if not one.affords(F.size):
         return None
-    C = one.columns(F) if F.size else np.empty((W.shape[1], 0))
+    C = to_host(one.columns(F)) if F.size else np.empty((W.shape[1], 0))
     H = solve(C[F], np.eye(F.size))[0] if F.size else C[F]
     h = np.maximum(np.diagonal(H), 1e-300)
     B, slopes = C @ H, np.einsum("tj,tj->j", c, c)

@@ -15,6 +15,7 @@ from ..risks.base import Point, Risk, Session
 from ..risks.journal import Journal
 from ..sets import EmptySlice
 from ..sparsity import Sparsity
+from .ahead import Ahead
 from .methods import Method
 from .oracles import Gradients
 from .problem import Problem
@@ -67,6 +68,10 @@ class Run:
         if x0 is not None and self.method.own_units:
             self._refit_start()
         self.method = method.started(self.method, self.state.point, counts)
+        self.ahead: Ahead | None = None
+        if self.method.kind == "full":
+            thresholds = int(self.kind != "convex")
+            self.ahead = Ahead.of(self.step, self.state.point.w, self.plain, counts, thresholds, every == 1)
         self.session = Session()
         self.journal: Journal | None = None  # of queries
         self._stack = ExitStack()

@@ -1,0 +1,112 @@
+"""torch tensors, on the host or on a device: sums over X are taken where X is, and only what is as long as a row comes
+to the host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from .._core.arrays import Array, like, namespace, to_host
+from .base import row_blocks
+from .dense import Dense
+
+_BLOCK = 2**26  # entries at a time: enough to keep a device busy, little beside an X that fills it
+
+
+@contextmanager
+def _all_digits(v: Array) -> Iterator[None]:
+    """Products with several vectors keep single precision, although tensor cores may have been let loose elsewhere."""
+    if v.ndim == 1 or not v.is_cuda:
+        yield
+        return
+    import torch
+
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+class Tensors(Dense):
+    """A torch tensor; never copied as a whole."""
+
+    @classmethod
+    def recognises(cls, X: Any) -> bool:
+        return hasattr(X, "detach") and hasattr(X, "device")
+
+    @classmethod
+    def read(cls, X: Array, name: str) -> Dense:
+        if str(X.dtype) in ("torch.bfloat16", "torch.float16"):
+            raise TypeError(
+                f"{name} must be in single or double precision, got {X.dtype}, of which sums keep two or three digits; "
+                f"use {name}.float()"
+            )
+        return super().read(X, name)
+
+    def forward(self, w: Array, support: Array | None = None) -> Array:
+        with _all_digits(w):
+            return super().forward(w, support)
+
+    def adjoint(self, r: Array) -> Array:
+        with _all_digits(r):
+            return super().adjoint(r)
+
+    def moments(self, weights: np.ndarray | float) -> tuple[np.ndarray, np.ndarray]:
+        p = self.shape[1]
+        gram, mean = self._double(np.zeros((p, p))), self._double(np.zeros(p))
+        for rows, block in self._blocks():
+            weighted = block if isinstance(weights, float) else block * self._double(weights[rows])[:, None]
+            gram += weighted.T @ block
+            mean += weighted.sum(0)
+        scale = weights if isinstance(weights, float) else 1.0
+        return scale * to_host(gram), scale * to_host(mean)
+
+    @cached_property
+    def squares(self) -> np.ndarray:
+        return self._square_sums(None)
+
+    def square_sums(self, weights: np.ndarray) -> np.ndarray:
+        return self._square_sums(self.asarray(np.sqrt(weights))[:, None])
+
+    def _square_sums(self, root: Array | None, double: bool = False) -> np.ndarray:
+        """Σ_i root_i² X_ij²: of each block in the precision of X, which costs no copy of it, and then in double.
+
+        Where squares may have left the numbers of single precision, all in double.
+        """
+        total = self._double(np.zeros(self.shape[1]))
+        for rows in row_blocks(self.shape, _BLOCK):
+            block = self.X[rows].double() if double else self.X[rows]
+            total += (block if root is None else block * root[rows]).norm(dim=0).double() ** 2
+        sums = to_host(total)
+        if double or ((sums > 1e-24) & (sums < 1e30)).all():
+            return sums
+        return self._square_sums(root, double=True)
+
+    def row_norms(self) -> np.ndarray:
+        return np.concatenate([to_host(block.norm(dim=1)) for _, block in self._blocks()])
+
+    def correlations(self, r: np.ndarray) -> np.ndarray:
+        return to_host(sum(block.T @ self._double(r[rows]) for rows, block in self._blocks()))
+
+    def on_host(self) -> Dense:
+        return Dense(np.asfortranarray(to_host(self.X), dtype=np.float64))
+
+    def _in_double(self) -> Iterator[tuple[slice, np.ndarray]]:
+        for rows in row_blocks(self.shape):
+            yield rows, to_host(self.X[rows]).astype(np.float64)
+
+    def _blocks(self) -> Iterator[tuple[slice, Array]]:
+        """Rows and their numbers in double precision, where X is."""
+        for rows in row_blocks(self.shape, _BLOCK):
+            yield rows, self.X[rows].double()
+
+    def _double(self, values: np.ndarray) -> Array:
+        """Values in double precision, where X is."""
+        return like(values, self.X, dtype=namespace(self.X).float64)

@@ -1,0 +1,143 @@
+"""Data on a device: torch on the host plays one here, by not counting as the host."""
+
+import numpy as np
+import pytest
+
+import ellzero as ez
+from ellzero import sets as S
+from ellzero._core import arrays
+from ellzero.design import as_design
+from ellzero.solver import ahead
+
+torch = pytest.importorskip("torch", reason="torch is not installed; the extra `torch` brings it")
+
+
+@pytest.fixture
+def device(monkeypatch):
+    monkeypatch.setattr(arrays, "_HOST", set())
+
+
+def problem(n=200, d=300, k=8, seed=0, dtype=np.float32):
+    rng = np.random.default_rng(seed)
+    X, w = rng.standard_normal((n, d)).astype(dtype), np.zeros(d, dtype)
+    w[rng.permutation(d)[:k]] = rng.choice([-1, 1], k) * rng.uniform(1, 2, k)
+    return X, X @ w + 0.5 * rng.standard_normal(n).astype(dtype)
+
+
+GAMMAS = [None, S.L2Ball(3.0), S.Box(-1.2, 1.2), S.GroupWise(S.L1Ball(2.0), np.arange(300) % 30)]
+
+
+@pytest.mark.parametrize("gamma", GAMMAS, ids=repr)
+@pytest.mark.parametrize("run", [{"max_iter": 37, "tol": 0.0}, {"max_iter": 500}, {"max_iter": 30, "monitor": 5}])
+def test_steps_made_ahead_are_those_made_one_by_one(gamma, run, monkeypatch):
+    X, y = map(torch.tensor, problem())
+    risk = ez.risks.LeastSquares(X, y, ridge=0.01)
+    one_by_one = ez.minimize(risk, 8, gamma, "IHT-2SP", **run)
+    monkeypatch.setattr(arrays, "_HOST", set())
+    together = ez.minimize(risk, 8, gamma, "IHT-2SP", **run)
+    assert together.status is one_by_one.status and together.nit == one_by_one.nit
+    assert np.array_equal(together.support, one_by_one.support)
+    assert together.fun == pytest.approx(one_by_one.fun, rel=1e-6)
+    for name in ("n_gradients", "n_values", "n_monitor", "n_thresholds"):
+        assert np.array_equal(getattr(together.history, name), getattr(one_by_one.history, name)), name
+    np.testing.assert_allclose(together.history.fun, one_by_one.history.fun, rtol=1e-5)
+    np.testing.assert_allclose(together.history.change[1:-3], one_by_one.history.change[1:-3], rtol=1e-2)
+
+
+@pytest.mark.parametrize("k", [1, 5, 40])
+def test_more_steps_than_are_needed_are_made_in_vain_and_not_told(k, device):
+    X, y = map(torch.tensor, problem())
+    seen = []
+    res = ez.minimize(
+        ez.risks.LeastSquares(X, y), k, None, "IHT-2SP", max_iter=9, tol=0, callback=lambda r: seen.append(r.nit)
+    )
+    assert seen == list(range(1, 10)) and res.nit == 9 and len(res.history) == 10
+
+
+def test_what_overflows_is_found_with_the_next_look(device):
+    X, y = map(torch.tensor, problem())
+    res = ez.minimize(ez.risks.LeastSquares(X, y), 8, None, ez.preset("IHT", step=1e6), max_iter=200)
+    assert res.status is ez.Status.DIVERGED and np.isfinite(res.fun)
+
+
+def test_a_recording_is_played_instead_of_steps(device, monkeypatch):
+    played = []
+
+    def recorded(compute, reference):
+        return lambda: played.append(1) or compute()
+
+    X, y = map(torch.tensor, problem())
+    risk, run = ez.risks.LeastSquares(X, y), {"max_iter": 300, "tol": 0.0}
+    plain = ez.minimize(risk, 8, None, "IHT-2SP", **run)
+    monkeypatch.setattr(ahead, "recorded", recorded)
+    monkeypatch.setattr(ahead, "_QUICK", 0)
+    res = ez.minimize(risk, 8, None, "IHT-2SP", **run)
+    assert len(played) > 200 and res.nit == 300
+    assert np.array_equal(res.support, plain.support) and res.fun == pytest.approx(plain.fun, rel=1e-6)
+
+
+@pytest.mark.parametrize("gamma", GAMMAS, ids=repr)
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("make", [ez.risks.LeastSquares, ez.risks.Logistic, ez.risks.Huber])
+def test_auto_finds_in_single_precision_what_it_finds_in_double_on_the_host(make, intercept, gamma, device):
+    X, y = problem()
+    y = np.sign(y) if make is ez.risks.Logistic else y
+    host = ez.minimize(make(X.astype(float), y.astype(float), ridge=0.01, fit_intercept=intercept), 8, gamma)
+    there = make(torch.tensor(X), torch.tensor(y), ridge=0.01, fit_intercept=intercept)
+    res = ez.minimize(there, 8, gamma)
+    assert np.array_equal(res.support, host.support)
+    assert res.fun == pytest.approx(host.fun, rel=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["groups", "quotas"])
+def test_sparsities(kind, device):
+    X, y = problem(d=60)
+    groups = np.arange(60) // 3
+    k = ez.sparsity.Groups(4, groups) if kind == "groups" else ez.sparsity.PerGroup(6, groups, 1)
+    host = ez.minimize(ez.risks.LeastSquares(X.astype(float), y.astype(float)), k)
+    res = ez.minimize(ez.risks.LeastSquares(torch.tensor(X), torch.tensor(y)), k)
+    assert np.array_equal(res.support, host.support) and res.fun == pytest.approx(host.fun, rel=1e-6)
+
+
+@pytest.mark.parametrize("k", [1, 3, 7, 8])
+@pytest.mark.parametrize("keep", [None, np.array([0, 6])])
+def test_ties_go_to_the_lowest_index(k, keep, device):
+    if keep is not None and k < keep.size:
+        return
+    score = torch.tensor([1.0, 2.0, 2.0, 0.0, 2.0, 3.0, 0.0, 2.0])
+    others = sorted((i for i in range(8) if keep is None or i not in keep), key=lambda i: (-float(score[i]), i))
+    expected = sorted([*([] if keep is None else keep.tolist()), *others[: k - (0 if keep is None else keep.size)]])
+    assert arrays.best_entries(score, k, keep).tolist() == expected
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_sums_over_a_tensor_are_taken_in_double_precision(dtype):
+    rng = np.random.default_rng(0)
+    X, weights, r = rng.standard_normal((50, 7)) * 1e3, rng.random(50), rng.standard_normal(50)
+    tensor = torch.tensor(X, dtype=dtype)
+    X, design = tensor.double().numpy(), as_design(tensor)
+    gram, sums = design.moments(weights)
+    np.testing.assert_allclose(gram, X.T @ (weights[:, None] * X), rtol=1e-12)
+    np.testing.assert_allclose(sums, X.T @ weights, rtol=1e-12)
+    np.testing.assert_allclose(design.moments(0.5)[0], 0.5 * X.T @ X, rtol=1e-12)
+    digits = 1e-6 if dtype is torch.float32 else 1e-12
+    np.testing.assert_allclose(design.squares, (X**2).sum(axis=0), rtol=digits)
+    np.testing.assert_allclose(design.square_sums(weights), weights @ X**2, rtol=digits)
+    np.testing.assert_allclose(design.correlations(r), X.T @ r, rtol=1e-11)
+    np.testing.assert_allclose(design.row_norms(), np.linalg.norm(X, axis=1), rtol=1e-12)
+    np.testing.assert_array_equal(design.on_host().X, X)
+    assert type(design.columns(torch.tensor([1, 2]))) is type(design) is type(design.T)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_fewer_digits_are_refused(dtype):
+    with pytest.raises(TypeError, match=r"X must be in single or double precision.*X\.float\(\)"):
+        ez.risks.LeastSquares(torch.ones(3, 2, dtype=dtype), np.ones(3))
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-15, 1e15, 1e30])
+def test_squares_that_single_precision_cannot_hold(scale):
+    X = torch.full((9, 2), scale, dtype=torch.float32)
+    design, exact = as_design(X), 9 * X.double().numpy()[0] ** 2
+    np.testing.assert_allclose(design.squares, exact, rtol=1e-6)
+    np.testing.assert_allclose(design.square_sums(np.full(9, 0.25)), 0.25 * exact, rtol=1e-6)
