@@ -22,6 +22,8 @@ _NEWCOMERS, _MOST = 8, 256  # for each entry of the support; and beyond the free
 
 def from_fewer(state: State, search: SwapSearch, before: float) -> None:
     """Begin the exchanges anew from the best support without its cheapest part; before them R was `before`."""
+    if not (search.helped or search.problem.gamma.whole_space):  # without a quick way to fill places it costs more
+        return
     mended = (before - state.best.value) / max(abs(state.best.value), 1e-300)
     for share, least in _SHARES:
         if search.cut or mended < least:
