@@ -14,9 +14,9 @@ from .refit import refit
 from .state import State
 
 # Shares of the support that are given up one after the other, and how much of R the exchanges must have mended first.
-# Chosen on 88 problems of survival (500 x 2000, k = 15), those of benchmarks/survival.py among them. Beside the ladder of
-# damped problems: neighbours correlated by 0.5, worse on none of 36 and better on 3; by 0.9, worse on more of 36 than it
-# (6 against 2, 0.03% above the best on average against 0.01%), at three quarters of its time.
+# Chosen on 88 problems of survival (500 x 2000, k = 15), those of benchmarks/survival.py among them. Beside the ladder
+# of damped problems: neighbours correlated by 0.5, worse on none of 36 and better on 3; by 0.9, worse than the best
+# known on 6 of 36 against 2 (0.03% on average against 0.01%), at three quarters of its time.
 _SHARES = ((1 / 3, -1.0), (1 / 2, 0.001), (2 / 3, 0.005))
 _NEWCOMERS, _MOST = 8, 256  # for each entry of the support; and beyond the free places
 
