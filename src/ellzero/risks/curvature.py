@@ -60,6 +60,10 @@ class Curvature(ABC):
     def block(self, index: np.ndarray) -> np.ndarray:
         """G[index, index]."""
 
+    def gathered(self, index: np.ndarray) -> np.ndarray | None:
+        """G[index, index] from columns that were computed before, without a look at the data; None if one was not."""
+        return None
+
     def blocks(self, index: np.ndarray) -> np.ndarray:
         """G[J, J] for each row J of an array of shape (m, g), in which -1 is no coordinate: zeros in its place."""
         m, g = index.shape
@@ -171,6 +175,10 @@ class DampedCurvature(Derived):
 
     def block(self, index: np.ndarray) -> np.ndarray:
         return self.inner.block(index) + np.diag(self.damping[index])
+
+    def gathered(self, index: np.ndarray) -> np.ndarray | None:
+        found = self.inner.gathered(index)
+        return None if found is None else found + np.diag(self.damping[index])
 
     def blocks(self, index: np.ndarray) -> np.ndarray:
         found, every = self.inner.blocks(index).copy(), np.arange(index.shape[1])

@@ -28,6 +28,7 @@ class LinearCurvature(Curvature):
         self.weights = weights
         self._cache: dict[int, Array] = {}
         self._blocks: dict[bytes, np.ndarray] = {}
+        self._last: tuple[bytes, Array] | None = None
 
     @cached_property
     def total(self) -> float:
@@ -61,6 +62,8 @@ class LinearCurvature(Curvature):
 
     def columns(self, index: np.ndarray) -> Array:
         """G[:, index], each column computed once; on its device if X is on one."""
+        if self._last is not None and self._last[0] == index.tobytes():
+            return self._last[1]
         missing = np.array([int(j) for j in index if int(j) not in self._cache], dtype=np.intp)
         if missing.size:
             if (len(self._cache) + missing.size) * self.model.design.shape[1] > self.room:
@@ -72,7 +75,13 @@ class LinearCurvature(Curvature):
             if missing.size == len(index):
                 return new
         columns = [self._cache[int(j)] for j in index]
-        return namespace(columns[0]).stack(columns).T
+        self._last = index.tobytes(), namespace(columns[0]).stack(columns).T
+        return self._last[1]
+
+    def gathered(self, index: np.ndarray) -> np.ndarray | None:
+        if any(int(j) not in self._cache for j in index):
+            return None
+        return np.array([to_host(self._cache[int(j)])[index] for j in index], dtype=float).reshape(index.size, -1)
 
     def images(self, index: np.ndarray, vectors: np.ndarray) -> Array:
         """G[:, index] @ vectors, at one product with X for each vector; on its device if X is on one."""

@@ -19,6 +19,7 @@ from .atom_moves import AtomMoves, Kind, kinds_of, layout
 from .moves import Books, Exchange, chunks, inverse_where
 from .pair_moves import NEWCOMERS, PairMoves
 from .problem import Problem
+from .products import Products
 from .projections import proposed_support
 from .refit import Units, refit
 from .row_moves import are_rows, row_gains
@@ -79,6 +80,8 @@ class SwapSearch:
         Whether an exchange has helped.
     model : curvature
         That of R where it is the same everywhere, with all that was gathered of it.
+    products : Products, optional
+        What refits and slopes follow from where R is quadratic, atoms are exchanged, and there is no Γ.
     """
 
     problem: Problem
@@ -92,17 +95,24 @@ class SwapSearch:
     cut: bool = False
     helped: bool = False
     model: Any = None
+    products: Products | None = None
     _known: list[Kind] | None = None
 
     @np.errstate(over="ignore", invalid="ignore")
     def improve(self, point: Point) -> Point:
         """The point after all exchanges that helped; never a worse one."""
         risk, sparsity, best = self.problem.risk, self.problem.sparsity, point
+        model = self.model
+        if self.products is not None and model is None:  # those of another damping
+            model = risk.curvature(point)
+            self.products = self.products.with_model(model)
         if not point.refitted:
             best = min(point, self._refit(self.problem.support_of(point.w), point), key=lambda p: p.value)
-        model = self.model or risk.curvature(best)
+        model = model or risk.curvature(best)
         if model is None or not risk.convex:
             return best
+        if self.products is None:
+            self.products = Products.of(self.problem, model, best)
         self.model, spent = model if model.exact else None, model.spent
         self.thorough = self.thorough and sparsity.k * (sparsity.most(risk.n_features) - sparsity.k) <= _SMALL
         diagonal = model.diagonal
@@ -119,6 +129,8 @@ class SwapSearch:
                 assert model is not None  # as before
                 spent = model.spent
         self.n_products += model.spent - spent
+        if self.products is not None and self.certain and best is not point:
+            best = min(point, self._refit_from_data(self.problem.support_of(best.w), best), key=lambda p: p.value)
         return best
 
     def kicked(self, point: Point, rng: np.random.Generator) -> Point:
@@ -147,6 +159,13 @@ class SwapSearch:
             return point
 
     def _refit(self, support: np.ndarray, start: Point | None) -> Point:
+        if self.products is not None and start is not None:
+            point = self.products.refit(self.problem.risk, support, np.flatnonzero(start.w))
+            if point is not None:
+                return point
+        return self._refit_from_data(support, start)
+
+    def _refit_from_data(self, support: np.ndarray, start: Point | None) -> Point:
         w = None if start is None else start.w
         return refit(self.problem.risk, self.problem.gamma, support, w, self.units, self.deadline)
 
@@ -165,8 +184,12 @@ class SwapSearch:
 
     def _round(self, point: Point, model: Any, diagonal: np.ndarray) -> Point | None:
         """The point after the exchanges of one round, or None if none of those tried helps."""
-        w, c = to_host(point.w).astype(float), -0.5 * to_host(point.gradient).astype(float)
-        self.n_products += 1
+        w = to_host(point.w).astype(float)
+        if self.products is None:
+            c = -0.5 * to_host(point.gradient).astype(float)
+            self.n_products += 1
+        else:
+            c = self.products.slopes(w)
         S = self.problem.support_of(w)
         if S.size == w.size:
             return None
