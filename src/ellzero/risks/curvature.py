@@ -152,6 +152,7 @@ class DampedCurvature(Derived):
     def __init__(self, inner: Curvature, damping: np.ndarray) -> None:
         super().__init__(inner)
         self.damping = damping
+        self._last: tuple[bytes, Array] | None = None
         self.piece = inner.piece and DampedCurvature(inner.piece, damping)
         self.n_shared, each = inner.n_shared, damping.reshape(inner.n_shared, -1)
         if inner.shared is not None and (each == each[0]).all():
@@ -162,10 +163,13 @@ class DampedCurvature(Derived):
         return np.asarray(self.inner.diagonal + self.damping)
 
     def columns(self, index: np.ndarray) -> Array:
+        if self._last is not None and self._last[0] == index.tobytes():
+            return self._last[1]
         columns = self.inner.columns(index)
         columns = columns.copy() if isinstance(columns, np.ndarray) else columns.clone()
         place = index_like(np.arange(index.size), columns)
         columns[index_like(index, columns), place] += like(self.damping[index], columns)
+        self._last = index.tobytes(), columns
         return columns
 
     def images(self, index: np.ndarray, vectors: np.ndarray) -> Array:

@@ -64,24 +64,24 @@ class LinearCurvature(Curvature):
         """G[:, index], each column computed once; on its device if X is on one."""
         if self._last is not None and self._last[0] == index.tobytes():
             return self._last[1]
-        missing = np.array([int(j) for j in index if int(j) not in self._cache], dtype=np.intp)
+        missing = np.array([j for j in index.tolist() if j not in self._cache], dtype=np.intp)
         if missing.size:
             if (len(self._cache) + missing.size) * self.model.design.shape[1] > self.room:
                 self._cache.clear()
                 missing = index
             new = self.images(missing, np.eye(missing.size))
-            for place, j in enumerate(missing):
-                self._cache[int(j)] = new[:, place]
+            for place, j in enumerate(missing.tolist()):
+                self._cache[j] = new[:, place]
             if missing.size == len(index):
                 return new
-        columns = [self._cache[int(j)] for j in index]
+        columns = [self._cache[j] for j in index.tolist()]
         self._last = index.tobytes(), namespace(columns[0]).stack(columns).T
         return self._last[1]
 
     def gathered(self, index: np.ndarray) -> np.ndarray | None:
-        if any(int(j) not in self._cache for j in index):
-            return None
-        return np.array([to_host(self._cache[int(j)])[index] for j in index], dtype=float).reshape(index.size, -1)
+        columns = [self._cache.get(j) for j in index.tolist()]
+        found = [to_host(column)[index] for column in columns if column is not None]
+        return np.array(found, dtype=float) if len(found) == len(columns) else None
 
     def images(self, index: np.ndarray, vectors: np.ndarray) -> Array:
         """G[:, index] @ vectors, at one product with X for each vector; on its device if X is on one."""
@@ -115,8 +115,19 @@ class LinearCurvature(Curvature):
         """G[J, J] of each set of coordinates, computed once."""
         name = index.tobytes()
         if name not in self._blocks:
-            self._blocks[name] = super().blocks(index)
+            found = self._side_by_side(index)
+            self._blocks[name] = super().blocks(index) if found is None else found
         return self._blocks[name]
+
+    def _side_by_side(self, index: np.ndarray) -> np.ndarray | None:
+        """The same where rows weigh alike and X has a quick way."""
+        if not isinstance(self.weights, float) or self.model.fit_intercept:
+            return None
+        found = self.model.design.grams(index)
+        if found is not None:
+            found *= self.weights
+            found[:, *np.diag_indices(index.shape[1])] += np.where(index >= 0, 0.5 * self.model.ridge, 0.0)
+        return found
 
     def correction(self, w: np.ndarray, state: Array) -> np.ndarray | None:
         """argmin R(w + u) over u for a quadratic R, from X itself: κ(X) counts, and not κ(X)² as in the products.

@@ -244,6 +244,8 @@ class SwapSearch:
     def _try(self, moves: list[Exchange], point: Point, S: np.ndarray) -> Point:
         """The point after those of the exchanges that help."""
         best, used = point, set(S.tolist())
+        if self.products is not None:
+            self.products.gather([move.into for move in moves])
         for move in moves:
             if not used.isdisjoint(move.into) or not used.issuperset(move.out):
                 continue

@@ -63,6 +63,12 @@ class Products:
         W = w.reshape(self.b.shape)
         return np.asarray((self.b - _images(self.model, W, np.flatnonzero(W.any(axis=0)))).ravel())
 
+    def gather(self, newcomers: list[tuple[int, ...]]) -> None:
+        """Columns of G that are about to be asked for, by one product with X."""
+        new = np.unique([j % self.b.shape[1] for J in newcomers for j in J]).astype(np.intp)
+        if new.size and self.model.affords(new.size) and self.model.gathered(new) is None:
+            self.model.columns(new)
+
     def refit(self, risk: Risk, support: np.ndarray, last: np.ndarray) -> Point | None:
         """The best point on a support that is near the last one, its value by the formula; None where it is not enough.
 
