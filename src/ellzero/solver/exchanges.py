@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
 
@@ -97,6 +97,7 @@ class SwapSearch:
     model: Any = None
     products: Products | None = None
     _known: list[Kind] | None = None
+    _ends: set[bytes] = field(default_factory=set)
 
     @np.errstate(over="ignore", invalid="ignore")
     def improve(self, point: Point) -> Point:
@@ -119,8 +120,9 @@ class SwapSearch:
         diagonal = np.where(diagonal > 1e-300, diagonal, 1e300)  # a column of zeros is worth nothing
         for _ in range(self.max_rounds):
             self.cut = time.perf_counter() > self.deadline
-            improved = None if self.cut else self._round(best, model, diagonal)
+            improved = None if self.cut or self._has_ended(best) else self._round(best, model, diagonal)
             if improved is None:
+                self._ends.add(np.flatnonzero(to_host(best.w)).tobytes())
                 break
             best, self.helped = improved, True
             if not model.exact:
@@ -132,6 +134,11 @@ class SwapSearch:
         if self.products is not None and self.certain and best is not point:
             best = min(point, self._refit_from_data(self.problem.support_of(best.w), best), key=lambda p: p.value)
         return best
+
+    def _has_ended(self, point: Point) -> bool:
+        """Whether exchanges of atoms have ended on this support before: they would do so again."""
+        again = self.products is not None and bool(self._ends)
+        return again and np.flatnonzero(to_host(point.w)).tobytes() in self._ends
 
     def kicked(self, point: Point, rng: np.random.Generator) -> Point:
         """Another start: a third of the support, chosen at random, is given up; `improve` fills the places again."""
@@ -216,7 +223,7 @@ class SwapSearch:
         if best is point and self.certain and not (self.cut or self.problem.sparsity.plain):
             if single:
                 moves.ranked(partial(self._kinds, model), 1, 0.0, math.inf)
-            pairs = PairMoves(self.problem, books, model, self._worth, *moves.nearest(NEWCOMERS))
+            pairs = PairMoves(self.problem, books, model, self._worth, *moves.nearest(NEWCOMERS // (1 if single else 2)))
             best = self._try(pairs.ranked(0.0 if exact else _DOUBT, least)[:_BATCH], point, S)
         return None if best is point else best
 
