@@ -192,7 +192,10 @@ class PursuitStep:
         """The best values on the support and as many more coordinates."""
         slope = to_host(gradient) * (1.0 if self.units is None else self.units.scales)
         slope[own] = 0.0
-        more = self.problem.sparsity.best_support(slope)
+        sparsity = self.problem.sparsity
+        if sparsity.atoms is not None:
+            sparsity = sparsity.with_k((sparsity.k + 1) // 2)
+        more = sparsity.best_support(slope)
         return refit(point.risk, self.problem.gamma, np.union1d(own, more), point.w, self.units, self.deadline()).w
 
 
