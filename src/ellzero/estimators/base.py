@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
+from sklearn import get_config
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from .._core.arrays import to_host
+from .._core.arrays import is_array, like, namespace, to_host
 from .._core.blocks import facts, fragment, table
 from .._core.validation import as_array, as_numbers, check_finite, is_masked
 from ..risks import LinearModel
@@ -62,12 +63,11 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
                 as_array(given, name)  # says what to do
             if getattr(getattr(given, "dtype", None), "kind", None) in ("m", "M"):
                 raise TypeError(f"{name} must be numbers, got dtype {given.dtype}; encode or drop dates first")
-        tags = self.__sklearn_tags__()
+        tags, dtypes = self.__sklearn_tags__(), _floats(X)
         about_y = {"y_numeric": "regressor" in tags.estimator_type, "multi_output": tags.target_tags.multi_output}
         try:
-            X, y = validate_data(
-                self, X, y, reset=reset, accept_sparse=("csr", "csc"), dtype=(np.float64, np.float32), **about_y
-            )
+            y = to_host(y) if is_array(y) and not isinstance(X, np.ndarray) else y
+            X, y = validate_data(self, X, y, reset=reset, accept_sparse=("csr", "csc"), dtype=dtypes, **about_y)
         except (ValueError, OverflowError) as error:  # of NumPy, which does not say whose numbers these are
             if isinstance(error, OverflowError) or "inhomogeneous" in str(error):
                 raise ValueError(f"X and y must be numbers, X with rows of one length: {error}") from None
@@ -75,7 +75,9 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         if issparse(y):
             raise TypeError("y must be an array, got a sparse matrix; use y.toarray()")
         if sample_weight is not None:
-            sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
+            sample_weight = to_host(sample_weight) if is_array(sample_weight) else sample_weight
+            rows = np.broadcast_to(0.0, (X.shape[0], 1))  # X may be on a device
+            sample_weight = _check_sample_weight(sample_weight, rows, dtype=np.float64)
             with np.errstate(over="ignore"):
                 if np.isinf(sample_weight.sum()):  # only ratios matter
                     sample_weight = sample_weight / sample_weight.max()
@@ -144,12 +146,12 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         """XWᵀ + b + offset, from the columns that W needs."""
         check_is_fitted(self)
         b = getattr(self, "intercept_", 0.0)
-        X = validate_data(self, X, reset=False, accept_sparse=("csr", "csc"), dtype=(np.float64, np.float32))
+        X = validate_data(self, X, reset=False, accept_sparse=("csr", "csc"), dtype=_floats(X))
         if issparse(X):
             z = np.asarray(X @ self.coef_.T + b)
         else:
             needed = np.flatnonzero(np.atleast_2d(self.coef_).any(axis=0))
-            z = np.asarray(X[:, needed] @ self.coef_[..., needed].T + b)
+            z = np.asarray(to_host(X[:, needed]) @ self.coef_[..., needed].T + b)
         offset = self.__dict__.get("_scored_offset") if offset is None else _rows(offset, X.shape[0], z.ndim)
         if offset is None:
             return z
@@ -241,6 +243,22 @@ def _rows(offset: Any, n: int, most: int) -> np.ndarray:
         raise ValueError(f"offset must have one entry for each of the {n} rows of X, got shape {values.shape}")
     check_finite(values, "offset")
     return values
+
+
+def _floats(X: Any) -> tuple[Any, Any]:
+    """The dtypes that X may have: of its own library where scikit-learn dispatches to it, else NumPy's."""
+    xp = namespace(X) if get_config()["array_api_dispatch"] and is_array(X) else np
+    return xp.float64, xp.float32
+
+
+def like_given(values: np.ndarray, X: Any) -> np.ndarray:
+    """Predictions in the library of X and on its device, where scikit-learn dispatches to it."""
+    if isinstance(X, np.ndarray) or not get_config()["array_api_dispatch"] or not is_array(X):
+        return values
+    if values.dtype.kind not in "fiub":  # labels may be words
+        return values
+    given: np.ndarray = like(values, X, dtype=None if values.dtype.kind == "f" else namespace(X).int64)
+    return given
 
 
 def _weakly(thing: Any) -> Callable[[], Any]:

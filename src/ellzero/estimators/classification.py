@@ -10,8 +10,9 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
+from .._core.arrays import is_array, to_host
 from ..risks import LinearModel
-from .base import SparseLinearModel
+from .base import SparseLinearModel, like_given
 from .cross_validation import ChosenByCrossValidation
 from .request import Maker, class_weights, classifier_ridge, read_classes
 
@@ -46,30 +47,33 @@ class _Classifier(ClassifierMixin, SparseLinearModel):  # type: ignore[misc]
 
     def decision_function(self, X: Any, offset: Any = None) -> np.ndarray:
         """x_iᵀw + b + offset: the log-odds (or margin) of the second class, or a column for each of several classes."""
+        return like_given(self._margins(X, offset), X)
+
+    def _margins(self, X: Any, offset: Any) -> np.ndarray:
         z = self._linear(X, offset)
         return z[:, 0] if z.shape[1] == 1 else z
 
     @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any, offset: Any = None) -> np.ndarray:
         """The probability of each class, in the order of ``classes_``, of shape (n_samples, n_classes)."""
-        z = self.decision_function(X, offset)
-        return np.column_stack([expit(-z), expit(z)]) if z.ndim == 1 else np.asarray(softmax(z, axis=1))
+        z = self._margins(X, offset)
+        return like_given(np.column_stack([expit(-z), expit(z)]) if z.ndim == 1 else softmax(z, axis=1), X)
 
     @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: Any, offset: Any = None) -> np.ndarray:
         """The logarithm of `predict_proba`."""
         with np.errstate(divide="ignore"):
-            return np.asarray(np.log(self.predict_proba(X, offset)))
+            return like_given(np.log(to_host(self.predict_proba(X, offset))), X)
 
     def predict(self, X: Any, offset: Any = None) -> np.ndarray:
         """The most probable class of every row."""
-        z = self.decision_function(X, offset)
-        chosen: np.ndarray = self.classes_[(z > 0).astype(int) if z.ndim == 1 else z.argmax(axis=1)]
-        return chosen
+        z = self._margins(X, offset)
+        return like_given(self.classes_[(z > 0).astype(int) if z.ndim == 1 else z.argmax(axis=1)], X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
         """The share of the rows whose class is predicted."""
-        return float(accuracy_score(y, self.predict(X, offset), sample_weight=sample_weight))
+        y = to_host(y) if is_array(y) else y
+        return float(accuracy_score(y, to_host(self.predict(X, offset)), sample_weight=sample_weight))
 
 
 @dataclass(eq=False, repr=False)

@@ -7,8 +7,9 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 
+from .._core.arrays import is_array, to_host
 from ..risks import LinearModel
-from .base import SparseLinearModel
+from .base import SparseLinearModel, like_given
 from .cross_validation import ChosenByCrossValidation
 from .request import Maker, read_loss
 
@@ -52,11 +53,12 @@ class _Regressor(RegressorMixin, SparseLinearModel):  # type: ignore[misc]
     def predict(self, X: Any, offset: Any = None) -> np.ndarray:
         """Xw + b + offset, or exp of it for the losses of counts and amounts, of the shape that y had."""
         z = self._linear(X, offset)
-        return np.exp(z) if self.loss in _LOGARITHMIC else z
+        return like_given(np.exp(z) if self.loss in _LOGARITHMIC else z, X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
         """R², the share of the variance of y that the predictions explain."""
-        return float(r2_score(y, self.predict(X, offset), sample_weight=sample_weight))
+        y = to_host(y) if is_array(y) else y
+        return float(r2_score(y, to_host(self.predict(X, offset)), sample_weight=sample_weight))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

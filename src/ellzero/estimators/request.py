@@ -12,8 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from .._core.arrays import is_array
 from .._core.interruption import whole_call
 from .._core.validation import check_indices, check_nonnegative, check_positive, is_masked
+from ..design import as_design
 from ..minimize import minimize, minimize_path
 from ..risks import Gamma, Huber, LeastSquares, LinearModel, Logistic, Multinomial, Poisson, Quantile, SquaredHinge
 from ..risks.base import Risk
@@ -299,8 +301,12 @@ def typical_variance(X: Any, sample_weight: np.ndarray | None) -> float:
         share = sample_weight / sample_weight.max()  # first, for the sum may overflow
         share = share / share.sum()
     with np.errstate(over="ignore", invalid="ignore"):  # a column of 1e200 says nothing about the others
-        means = X.T @ share
-        squares = np.einsum("ij,ij,i->j", X, X, share) if isinstance(X, np.ndarray) else X.power(2).T @ share
+        if is_array(X) and not isinstance(X, np.ndarray):  # perhaps on a device
+            design = as_design(X)
+            means, squares = design.correlations(share), design.square_sums(share)
+        else:
+            means = X.T @ share
+            squares = np.einsum("ij,ij,i->j", X, X, share) if isinstance(X, np.ndarray) else X.power(2).T @ share
         variances = squares - means**2
         varies = np.isfinite(variances) & (variances > 1e-12 * squares)
     return float(np.median(variances[varies])) if varies.any() else 1.0

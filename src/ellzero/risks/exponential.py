@@ -4,8 +4,6 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.special import digamma, gammaln
 
 from .._core.arrays import Array, finfo_eps, to_host
 from .linear import LinearModel
@@ -190,5 +188,8 @@ def _shape_likelihood(loss: float) -> float:
         shape = 0.5 / loss + 1 / 6
         return 0.5 * math.log(2 * math.pi / shape) + 1 / (12 * shape) + shape * loss
     # 1/(2α) < log α - ψ(α) < 1/α
+    from scipy.optimize import brentq  # dear to import, and asked for at the end of a path alone
+    from scipy.special import digamma, gammaln
+
     shape = float(brentq(lambda a: math.log(a) - digamma(a) - loss, 0.49 / loss, 1.01 / loss))
     return float(gammaln(shape)) + shape - shape * math.log(shape) + shape * loss

@@ -203,7 +203,7 @@ class ClassCurvature(LinearCurvature):
         bent = self._bend(self._spread(self._columns(index), index, vectors))
         if self.inverse is not None:
             bent -= self._bend(np.broadcast_to(self.inverse @ bent.sum(axis=0), bent.shape))
-        flat = np.asfortranarray(bent.reshape(-1, self.c * m))
+        flat = np.asfortranarray(bent.reshape(len(bent), self.c * m))
         images = to_host(design.adjoint(design.asarray(flat))).astype(float)
         images = images.reshape(self.p, self.c, m).swapaxes(0, 1).reshape(self.c * self.p, m)
         self.spent += self.c * m

@@ -14,7 +14,7 @@ from .projections import Projector
 from .result import Counts
 from .steps import ConstantStep, Step
 
-_SECONDS = 0.005  # of work ahead: much longer than a wait
+_SECONDS = 0.03  # of work ahead: much longer than a wait
 _MOST, _QUICK = 64, 5  # moves at once; moves so quick that what costs time is to ask for them
 
 

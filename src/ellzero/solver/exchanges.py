@@ -198,7 +198,7 @@ class SwapSearch:
         else:
             c = self.products.slopes(w)
         S = self.problem.support_of(w)
-        if S.size == w.size:
+        if S.size == w.size or self.problem.sparsity.k == 0:
             return None
         single = self.problem.sparsity.atoms is None
         exact = model.exact and self.problem.gamma.whole_space

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._core.arrays import Array, finfo_eps, namespace, norm, to_host
+from .._core.arrays import Array, finfo_eps, like, namespace, norm, to_host
 from .._core.singular import leading, svd
 from .._core.stopping import Status, Stop
 from ..risks.base import Point
@@ -87,13 +87,11 @@ class Tangent:
 
 def _orthonormal(U: Array) -> Array:
     """Columns that are orthonormal up to rounding errors that have added up, without these."""
-    eye = namespace(U).eye(U.shape[1], dtype=U.dtype)
-    return U @ (1.5 * eye - 0.5 * (U.T @ U))
+    return U @ (1.5 * like(np.eye(U.shape[1]), U) - 0.5 * (U.T @ U))
 
 
 def _diagonal(s: Array) -> Array:
-    xp = namespace(s)
-    return s * xp.eye(s.shape[0], dtype=s.dtype)
+    return s * like(np.eye(s.shape[0]), s)
 
 
 def _fitted(U: Array, s: Array, Vt: Array, values: ConstraintSet) -> Factors:

@@ -1,0 +1,44 @@
+"""Estimators on torch tensors, where scikit-learn dispatches to array libraries; SciPy asks for a variable at import."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("torch", reason="torch is not installed; the extra `torch` brings it")
+
+SCRIPT = """
+import numpy as np, sklearn, torch
+import ellzero as ez
+
+rng = np.random.default_rng(0)
+X = rng.standard_normal((120, 20))
+y = 2 * X[:, 3] - X[:, 7] + 0.1 * rng.standard_normal(120)
+label, weight = (y > 0).astype(int), rng.random(120)
+models = [
+    (ez.SparseRegressor(k=2), y), (ez.SparseRegressor(k=2, loss="huber"), y), (ez.SparseClassifier(k=2), label),
+    (ez.SparseRegressorCV(ks=3, cv=3), y), (ez.SparseClassifierCV(ks=2, cv=3, ridge=0.1), label),
+    (ez.SparseRegressor(k=2), np.column_stack([y, -y])),
+]
+for model, target in models:
+    host = sklearn.clone(model).fit(X, target, weight)
+    with sklearn.config_context(array_api_dispatch=True):
+        there = model.fit(torch.tensor(X), torch.tensor(target), torch.tensor(weight))
+        np.testing.assert_array_equal(there.get_support(), host.get_support())
+        np.testing.assert_allclose(there.coef_, host.coef_, rtol=1e-8, atol=1e-12)
+        predicted = there.predict(torch.tensor(X))
+        assert isinstance(predicted, torch.Tensor) and isinstance(there.result_.x, torch.Tensor)
+        np.testing.assert_allclose(predicted.numpy(), host.predict(X), rtol=1e-8)
+        assert abs(there.score(torch.tensor(X), torch.tensor(target)) - host.score(X, target)) < 1e-9
+        if hasattr(there, "classes_"):
+            assert isinstance(there.predict_proba(torch.tensor(X)), torch.Tensor)
+print("the same")
+"""
+
+
+def test_tensors_stay_tensors_and_give_the_same_answers():
+    run = subprocess.run(
+        [sys.executable, "-c", SCRIPT], env={**os.environ, "SCIPY_ARRAY_API": "1"}, capture_output=True, text=True
+    )
+    assert run.stdout.strip() == "the same", run.stderr[-2000:]
