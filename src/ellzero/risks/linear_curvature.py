@@ -126,7 +126,8 @@ class LinearCurvature(Curvature):
         found = self.model.design.grams(index)
         if found is not None:
             found *= self.weights
-            found[:, *np.diag_indices(index.shape[1])] += np.where(index >= 0, 0.5 * self.model.ridge, 0.0)
+            every = np.arange(index.shape[1])
+            found[:, every, every] += np.where(index >= 0, 0.5 * self.model.ridge, 0.0)
         return found
 
     def correction(self, w: np.ndarray, state: Array) -> np.ndarray | None:

@@ -16,7 +16,7 @@ _WIDE = 64  # coordinates of an atom, so many that smaller ones are not filled u
 _JITTER = 1e-11  # of the square of a column: less than that is left of it, and it is taken for a combination of others
 _NUMBERS = 2**22  # held at a time
 _SIZES = 8  # of atoms, each by itself
-_ALSO = 0.5  # of the best gain, that another exchange must promise to be tried in the same round
+_ALSO = 0.25  # of the best gain, that another exchange must promise to be tried in the same round
 
 
 @dataclass
@@ -45,13 +45,13 @@ class Kind:
         return Kind(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
 
     def filled(self, g: int) -> "Kind":
-        """The same with g coordinates each, the last of them none."""
+        """The same with g coordinates each, at least as many as one has, filled up by none."""
         more = g - self.index.shape[1]
-        if more <= 0:
-            return Kind(self.names, *(part[:, :g] for part in (self.index, self.scale)), *(part[:, :g, :g] for part in (self.G, self.inverse)), self.slopes[:, :g])
-        wide, square = ((0, 0), (0, more)), ((0, 0), (0, more), (0, more))
-        unit = np.diag(np.repeat([0.0, 1.0], [g - more, more]))
-        G, inverse = (np.pad(part, square) + unit for part in (self.G, self.inverse))
+        if more <= 0:  # what is cut off is none
+            square = (self.G[:, :g, :g], self.inverse[:, :g, :g])
+            return Kind(self.names, self.index[:, :g], self.scale[:, :g], *square, self.slopes[:, :g])
+        wide, unit = ((0, 0), (0, more)), np.diag(np.repeat([0.0, 1.0], [g - more, more]))
+        G, inverse = (np.pad(part, (*wide, (0, more))) + unit for part in (self.G, self.inverse))
         index, slopes = np.pad(self.index, wide, constant_values=-1), np.pad(self.slopes, (*wide, (0, 0)))
         return Kind(self.names, index, np.pad(self.scale, wide), G, inverse, slopes)
 
@@ -104,7 +104,7 @@ class AtomMoves:
 
         sᵀQ⁻¹s,   s = c_J + C_J H_SA M w_A,   Q = G_JJ - C_J H C_Jᵀ + C_J H_SA M H_AS C_Jᵀ.
 
-    Without its last term, Q lies below Q: J gains at most sᵀ(G_JJ - C_J H C_Jᵀ)⁻¹s, in all places by one inverse.
+    The last term of Q is positive: J gains at most sᵀ(G_JJ - C_J H C_Jᵀ)⁻¹s, in all places by one factorisation.
     Newcomers for which this does not pay are not looked at. First C_J H C_Jᵀ is taken to be at most ½G_JJ, and the best
     few are looked at; where nothing pays then, and it is to be `certain`, it is computed for all.
 
@@ -279,7 +279,7 @@ class AtomMoves:
     def _gains(self, kind: Kind, look: np.ndarray, also: float) -> np.ndarray:
         """sᵀQ⁻¹s for newcomers and places, -inf where they are not looked at."""
         books, won, best = self.books, np.full(look.shape, -np.inf), 0.0
-        Q, places = kind.G, list(enumerate(self.places))
+        Q, places, most = kind.G, list(enumerate(self.places)), np.full(look.shape, np.inf)
         if books.C is not None:
             C = self._rows(kind)
             B = _times(books.H, C)
@@ -288,7 +288,7 @@ class AtomMoves:
                 most = _at_most(Q, kind.slopes) - self.cost
                 places.sort(key=lambda place: -most[:, place[0]].max())
         for a, place in places:
-            rows = np.flatnonzero(look[:, a] & (most[:, a] > also * best) if also and books.C is not None else look[:, a])
+            rows = np.flatnonzero(look[:, a] & (most[:, a] > also * best))
             if not rows.size:
                 continue
             s, near = kind.slopes[rows, :, a], Q[rows]

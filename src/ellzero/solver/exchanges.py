@@ -106,6 +106,7 @@ class SwapSearch:
         model = self.model
         if self.products is not None and model is None:  # those of another damping
             model = risk.curvature(point)
+            assert model is not None  # it is made of one that is known
             self.products = self.products.with_model(model)
         if not point.refitted:
             best = min(point, self._refit(self.problem.support_of(point.w), point), key=lambda p: p.value)
@@ -223,7 +224,9 @@ class SwapSearch:
         if best is point and self.certain and not (self.cut or self.problem.sparsity.plain):
             if single:
                 moves.ranked(partial(self._kinds, model), 1, 0.0, math.inf)
-            pairs = PairMoves(self.problem, books, model, self._worth, *moves.nearest(NEWCOMERS // (1 if single else 2)))
+            pairs = PairMoves(
+                self.problem, books, model, self._worth, *moves.nearest(NEWCOMERS // (1 if single else 2))
+            )
             best = self._try(pairs.ranked(0.0 if exact else _DOUBT, least)[:_BATCH], point, S)
         return None if best is point else best
 

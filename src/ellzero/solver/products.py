@@ -74,7 +74,7 @@ class Products:
 
         Columns that are new are computed: the exchange that brings them in has been found to pay.
         """
-        q, p = self.b.shape
+        p = self.b.shape[1]
         F = np.unique(support % p)
         if not (F.size and self.model.affords(F.size)):
             return None
