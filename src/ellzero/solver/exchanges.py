@@ -123,7 +123,8 @@ class SwapSearch:
             self.cut = time.perf_counter() > self.deadline
             improved = None if self.cut or self._has_ended(best) else self._round(best, model, diagonal)
             if improved is None:
-                self._ends.add(np.flatnonzero(to_host(best.w)).tobytes())
+                if self.products is not None:
+                    self._ends.add(np.flatnonzero(best.w).tobytes())
                 break
             best, self.helped = improved, True
             if not model.exact:
@@ -138,8 +139,7 @@ class SwapSearch:
 
     def _has_ended(self, point: Point) -> bool:
         """Whether exchanges of atoms have ended on this support before: they would do so again."""
-        again = self.products is not None and bool(self._ends)
-        return again and np.flatnonzero(to_host(point.w)).tobytes() in self._ends
+        return bool(self._ends) and np.flatnonzero(point.w).tobytes() in self._ends
 
     def kicked(self, point: Point, rng: np.random.Generator) -> Point:
         """Another start: a third of the support, chosen at random, is given up; `improve` fills the places again."""
