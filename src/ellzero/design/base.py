@@ -129,6 +129,10 @@ class Design(ABC):
         """(X + Xᵀ)/2."""
         raise NotImplementedError
 
+    def grams(self, index: np.ndarray) -> np.ndarray | None:
+        """X_JᵀX_J for each row J of an array, in which -1 is no column; None where one by one is as quick."""
+        return None
+
     def forget(self) -> None:  # noqa: B027 - most have gathered nothing
         """Let go of what a run has gathered."""
 

@@ -118,6 +118,20 @@ class Dense(Design):
             mean += to_host(scaled.T @ root)
         return (weights * gram, weights * mean) if isinstance(weights, float) else (gram, mean)
 
+    def grams(self, index: np.ndarray) -> np.ndarray | None:
+        """Of columns that lie side by side, which need not be gathered."""
+        sizes, place = np.count_nonzero(index >= 0, axis=1), np.arange(index.shape[1])
+        apart = np.where(place < sizes[:, None], index[:, :1] + place, -1) != index
+        if not isinstance(self.X, np.ndarray) or self.X.dtype != np.float64 or apart.any():
+            return None
+        found = np.zeros((*index.shape, place.size))
+        for rows in row_blocks(self.shape, 2**23):
+            block = self.X[rows]
+            for gram, first, size in zip(found, index[:, 0].tolist(), sizes.tolist(), strict=True):
+                part = block[:, first : first + size]
+                gram[:size, :size] += part.T @ part
+        return found
+
     @cached_property
     def squares(self) -> np.ndarray:
         with np.errstate(over="ignore", invalid="ignore"):

@@ -60,6 +60,10 @@ class Curvature(ABC):
     def block(self, index: np.ndarray) -> np.ndarray:
         """G[index, index]."""
 
+    def gathered(self, index: np.ndarray) -> np.ndarray | None:
+        """G[index, index] from columns that were computed before, without a look at the data; None if one was not."""
+        return None
+
     def blocks(self, index: np.ndarray) -> np.ndarray:
         """G[J, J] for each row J of an array of shape (m, g), in which -1 is no coordinate: zeros in its place."""
         m, g = index.shape
@@ -148,6 +152,7 @@ class DampedCurvature(Derived):
     def __init__(self, inner: Curvature, damping: np.ndarray) -> None:
         super().__init__(inner)
         self.damping = damping
+        self._last: tuple[bytes, Array] | None = None
         self.piece = inner.piece and DampedCurvature(inner.piece, damping)
         self.n_shared, each = inner.n_shared, damping.reshape(inner.n_shared, -1)
         if inner.shared is not None and (each == each[0]).all():
@@ -158,10 +163,13 @@ class DampedCurvature(Derived):
         return np.asarray(self.inner.diagonal + self.damping)
 
     def columns(self, index: np.ndarray) -> Array:
+        if self._last is not None and self._last[0] == index.tobytes():
+            return self._last[1]
         columns = self.inner.columns(index)
         columns = columns.copy() if isinstance(columns, np.ndarray) else columns.clone()
         place = index_like(np.arange(index.size), columns)
         columns[index_like(index, columns), place] += like(self.damping[index], columns)
+        self._last = index.tobytes(), columns
         return columns
 
     def images(self, index: np.ndarray, vectors: np.ndarray) -> Array:
@@ -171,6 +179,10 @@ class DampedCurvature(Derived):
 
     def block(self, index: np.ndarray) -> np.ndarray:
         return self.inner.block(index) + np.diag(self.damping[index])
+
+    def gathered(self, index: np.ndarray) -> np.ndarray | None:
+        found = self.inner.gathered(index)
+        return None if found is None else found + np.diag(self.damping[index])
 
     def blocks(self, index: np.ndarray) -> np.ndarray:
         found, every = self.inner.blocks(index).copy(), np.arange(index.shape[1])

@@ -13,9 +13,11 @@ from .problem import Problem
 
 _SHARE = 0.5  # of an atom left out, inside the span of the kept columns; more is looked for at the end alone
 _FIRST = 32  # newcomers that are looked at first
+_WIDE = 64  # coordinates of an atom, so many that smaller ones are not filled up to it
 _JITTER = 1e-11  # of the square of a column: less than that is left of it, and it is taken for a combination of others
 _NUMBERS = 2**22  # held at a time
-_SIZES = 32  # of atoms, each by itself
+_SIZES = 8  # of atoms, each by itself
+_ALSO = 0.25  # of the best gain, that another exchange must promise to be tried in the same round
 
 
 @dataclass
@@ -42,6 +44,17 @@ class Kind:
 
     def __getitem__(self, rows: np.ndarray) -> "Kind":
         return Kind(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
+
+    def filled(self, g: int) -> "Kind":
+        """The same with g coordinates each, at least as many as one has, filled up by none."""
+        more = g - self.index.shape[1]
+        if more <= 0:  # what is cut off is none
+            square = (self.G[:, :g, :g], self.inverse[:, :g, :g])
+            return Kind(self.names, self.index[:, :g], self.scale[:, :g], *square, self.slopes[:, :g])
+        wide, unit = ((0, 0), (0, more)), np.diag(np.repeat([0.0, 1.0], [g - more, more]))
+        G, inverse = (np.pad(part, (*wide, (0, more))) + unit for part in (self.G, self.inverse))
+        index, slopes = np.pad(self.index, wide, constant_values=-1), np.pad(self.slopes, (*wide, (0, 0)))
+        return Kind(self.names, index, np.pad(self.scale, wide), G, inverse, slopes)
 
 
 def layout(atoms: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -92,9 +105,9 @@ class AtomMoves:
 
         sᵀQ⁻¹s,   s = c_J + C_J H_SA M w_A,   Q = G_JJ - C_J H C_Jᵀ + C_J H_SA M H_AS C_Jᵀ.
 
-    With λ the largest eigenvalue of G_JJ⁻¹ C_J H C_Jᵀ, at most 1, (1-λ)G_JJ lies below Q, so that J gains at most
-    sᵀG_JJ⁻¹s/(1-λ). Newcomers for which this does not pay are not looked at. First λ is taken to be ½, and the best
-    few are looked at; where nothing pays then, and it is to be `certain`, λ is computed.
+    The last term of Q is positive: J gains at most sᵀ(G_JJ - C_J H C_Jᵀ)⁻¹s, in all places by one factorisation.
+    Newcomers for which this does not pay are not looked at. First C_J H C_Jᵀ is taken to be at most ½G_JJ, and the best
+    few are looked at; where nothing pays then, and it is to be `certain`, it is computed for all.
 
     With Γ, or for another R, the formula ranks the best of each place: without the directions that Γ forbids.
     """
@@ -126,9 +139,8 @@ class AtomMoves:
             return self._collected([np.ones(bound.shape, dtype=bool) for bound in self.bounds], due, rivals)
         found = self._collected(self._nearest(_FIRST, 1 - _SHARE, due), due, rivals)
         if not found and self.certain and self.books.C is not None:
-            for kind, bound in zip(self.kinds, self.bounds, strict=True):
-                bound /= np.maximum(1 - 1e-9 - self._overlap(kind), 1e-9)[:, None]
-            found = self._collected([bound > due for bound in self.bounds], due, rivals)
+            most = [self._most(kind) for kind in self.kinds]
+            found = self._collected([bound > due for bound in most], due, rivals)
         return found
 
     def nearest(self, number: int) -> tuple[list[np.ndarray], list[np.ndarray], np.ndarray]:
@@ -138,7 +150,7 @@ class AtomMoves:
         """
         rows = self._nearest(2 * number, 1.0, np.full(self.cost.size, -np.inf))
         looks = [np.repeat(np.any(look, axis=1, keepdims=True), self.cost.size, axis=1) for look in rows]
-        names, won = self._looked_at(looks)
+        names, won = self._looked_at(looks, 0.0)
         net = won - self.cost
         best = np.argsort(-net.max(axis=1, initial=-np.inf), kind="stable")[:number]
         return [place.positions for place in self.places], [names[j] for j in best], net[best]
@@ -164,10 +176,9 @@ class AtomMoves:
         books, sparsity = self.books, self.problem.sparsity
         S, H, w, mine = books.S, books.H, books.values, self.atoms[books.S]
         self.places, moves, sound = [], [np.empty((S.size, 0))], bool(np.isfinite(H).all())
-        for atom in np.setdiff1d(mine, self.atoms[self.problem.kept]) if sound else ():
-            P = np.flatnonzero(mine == atom)
-            part = H[np.ix_(P, P)]
-            M = inverse_where(part, np.diagonal(part) > 0)
+        leaving = np.setdiff1d(mine, self.atoms[self.problem.kept]) if sound else ()
+        positions = [np.flatnonzero(mine == atom) for atom in leaving]
+        for P, M in zip(positions, _inverses([H[P[:, None], P] for P in positions]), strict=True):
             self.places.append(Place(P, M, float(w[P] @ M @ w[P])))
         if books.C is None:  # each costs a product with X
             self.places = sorted(self.places, key=lambda place: place.cost)[:8]
@@ -177,7 +188,9 @@ class AtomMoves:
             moves.append(np.zeros((S.size, 1)))
         U = np.concatenate(moves, axis=1)
         slopes = np.zeros((books.c.size + 1, len(self.places)))
-        slopes[:-1] = books.c[:, None] + (to_host(books.images(U)) if books.C is None else books.C @ U)
+        # C holds its columns one after the other: this order of the factors is the quicker one
+        slopes[:-1] = to_host(books.images(U)) if books.C is None else (U.T @ books.C.T).T
+        slopes[:-1] += books.c[:, None]
         if not self.problem.gamma.whole_space:
             slopes[:-1] = np.sign(slopes[:-1]) * self.worth(slopes[:-1], books.price[:, None])
         return slopes
@@ -193,14 +206,13 @@ class AtomMoves:
         rows = self.books.C.T[:, kind.index.ravel()] * kind.scale.ravel()
         return np.asarray(rows.reshape(len(rows), *kind.index.shape))
 
-    def _overlap(self, kind: Kind) -> np.ndarray:
-        """λ of each atom."""
-        found = [np.empty(0)]
+    def _most(self, kind: Kind) -> np.ndarray:
+        """What each atom gains at most in each place."""
+        found = [np.empty((0, len(self.places)))]
         for some in self._some(kind):
             C = self._rows(some)
-            inner = C.transpose(1, 2, 0) @ _times(self.books.H, C).transpose(1, 0, 2)
-            half = np.linalg.inv(np.linalg.cholesky(some.G))
-            found.append(np.linalg.eigvalsh(half @ inner @ half.swapaxes(1, 2))[:, -1])
+            Q = some.G - C.transpose(1, 2, 0) @ _times(self.books.H, C).transpose(1, 0, 2)
+            found.append(_at_most(Q, some.slopes))
         return np.concatenate(found)
 
     def _some(self, kind: Kind) -> Iterator[Kind]:
@@ -209,21 +221,38 @@ class AtomMoves:
         for start in range(0, len(kind.names), step):
             yield kind[np.arange(start, min(start + step, len(kind.names)))]
 
-    def _looked_at(self, looks: list[np.ndarray]) -> tuple[list[np.ndarray], np.ndarray]:
-        """The coordinates of the newcomers that are looked at, and what they gain in each place, or -inf."""
+    def _looked_at(self, looks: list[np.ndarray], also: float) -> tuple[list[np.ndarray], np.ndarray]:
+        """The coordinates of the newcomers that are looked at, and what they gain in each place, or -inf.
+
+        Exchanges that gain less than a share of what another one does may be left out.
+        """
         names: list[np.ndarray] = []
         gains = [np.empty((0, len(self.places)))]
-        for kind, look in zip(self.kinds, looks, strict=True):
-            rows, done = np.flatnonzero(look.any(axis=1)), 0
-            for some in self._some(kind[rows]):
-                gains.append(self._gains(some, look[rows[done : done + len(some.names)]]))
+        for kind, look in self._together(looks):
+            done = 0
+            for some in self._some(kind):
+                gains.append(self._gains(some, look[done : done + len(some.names)], also))
                 names.extend(index[index >= 0] for index in some.index)
                 done += len(some.names)
         return names, np.concatenate(gains)
 
+    def _together(self, looks: list[np.ndarray]) -> Iterator[tuple[Kind, np.ndarray]]:
+        """The newcomers that are looked at, and where: a few of several sizes as if all had the largest one."""
+        rows = [np.flatnonzero(look.any(axis=1)) for look in looks]
+        found = [(kind[r], look[r]) for kind, look, r in zip(self.kinds, looks, rows, strict=True) if r.size]
+        g = max((int(np.count_nonzero(kind.index >= 0, axis=1).max()) for kind, _ in found), default=0)
+        if len(found) < 2 or g > _WIDE or sum(map(len, rows)) > 4 * _FIRST:
+            yield from found
+            return
+        kinds = [kind.filled(g) for kind, _ in found]
+        parts = [np.concatenate([getattr(kind, name) for kind in kinds]) for name in Kind.__dataclass_fields__]
+        yield Kind(*parts), np.concatenate([look for _, look in found])
+
     def _collected(self, looks: list[np.ndarray], due: np.ndarray, rivals: int) -> list[Exchange]:
         """The best few admitted newcomers of each place among those that are looked at, by their gain."""
-        names, won = self._looked_at(looks)
+        names, won = self._looked_at(looks, _ALSO if self.exact else 0.0)
+        if self.exact:
+            return self._apart(names, won, due)
         found: list[Exchange] = []
         for a, place in enumerate(self.places):
             left, rank = np.delete(self.books.S, place.positions), 0
@@ -236,16 +265,31 @@ class AtomMoves:
                     rank += 1
         return sorted(found, key=lambda move: -move.gain)
 
-    def _gains(self, kind: Kind, look: np.ndarray) -> np.ndarray:
+    def _apart(self, names: list[np.ndarray], won: np.ndarray, due: np.ndarray) -> list[Exchange]:
+        """The best exchange, the best one of another newcomer for another place, and so on, where these pay well."""
+        net, found = np.where(won > due, won - self.cost, -np.inf), list[Exchange]()
+        while net.size and (gain := net.max()) > (_ALSO * found[0].gain if found else -np.inf):
+            j, a = np.unravel_index(int(net.argmax()), net.shape)
+            P = self.places[a].positions
+            net[j, a] = -np.inf
+            if self.problem.sparsity.admits(np.union1d(np.delete(self.books.S, P), names[j])):
+                found.append(Exchange(tuple(self.books.S[P].tolist()), tuple(names[j].tolist()), 0, float(gain)))
+                net[j], net[:, a] = -np.inf, -np.inf
+        return found
+
+    def _gains(self, kind: Kind, look: np.ndarray, also: float) -> np.ndarray:
         """sᵀQ⁻¹s for newcomers and places, -inf where they are not looked at."""
-        books, won = self.books, np.full(look.shape, -np.inf)
-        Q = kind.G
+        books, won, best = self.books, np.full(look.shape, -np.inf), 0.0
+        Q, places, most = kind.G, list(enumerate(self.places)), np.full(look.shape, np.inf)
         if books.C is not None:
             C = self._rows(kind)
             B = _times(books.H, C)
             Q = Q - C.transpose(1, 2, 0) @ B.transpose(1, 0, 2)
-        for a, place in enumerate(self.places):
-            rows = np.flatnonzero(look[:, a])
+            if also:
+                most = _at_most(Q, kind.slopes) - self.cost
+                places.sort(key=lambda place: -most[:, place[0]].max())
+        for a, place in places:
+            rows = np.flatnonzero(look[:, a] & (most[:, a] > also * best))
             if not rows.size:
                 continue
             s, near = kind.slopes[rows, :, a], Q[rows]
@@ -253,6 +297,7 @@ class AtomMoves:
                 part = B[place.positions][:, rows].transpose(1, 2, 0)
                 near = near + part @ place.M @ part.swapaxes(1, 2)
             won[rows, a] = gains(near, s, self.problem.gamma.whole_space)
+            best = max(best, float(np.nan_to_num(won[rows, a]).max()) - place.cost)
         return np.where(np.isnan(won), -np.inf, won)
 
 
@@ -266,6 +311,33 @@ def gains(Q: np.ndarray, s: np.ndarray, whole_space: bool) -> np.ndarray:
         return np.asarray(np.sum(z * s, axis=1))
     z = np.where(z * s > 0, z, 0.0)
     return np.asarray(np.sum(z * s, axis=1) ** 2 / np.maximum(np.einsum("ij,ijk,ik->i", z, Q, z), 1e-300))
+
+
+def _at_most(Q: np.ndarray, s: np.ndarray) -> np.ndarray:
+    """sᵀQ⁻¹s for each of several Q and many s, infinite where Q is singular up to rounding."""
+    try:
+        most = np.sum(s * np.linalg.solve(Q, s), axis=1)
+    except np.linalg.LinAlgError:
+        return np.full(s[:, 0].shape, np.inf)
+    return np.where(most >= 0, (1 + 1e-6) * most, np.inf)
+
+
+def _inverses(parts: list[np.ndarray]) -> list[np.ndarray]:
+    """The inverses of blocks of H, those of a size together unless one is singular."""
+    found: dict[int, np.ndarray] = {}
+    for size in {len(part) for part in parts}:
+        own = [i for i, part in enumerate(parts) if len(part) == size]
+        G = np.array([parts[i] for i in own])
+        diagonal = np.diagonal(G, axis1=1, axis2=2)
+        try:
+            pivots = np.diagonal(np.linalg.cholesky(G), axis1=1, axis2=2) ** 2
+            if (diagonal > 0).all() and (pivots > 1e-11 * diagonal).all():
+                found.update(zip(own, np.linalg.inv(G), strict=True))
+                continue
+        except np.linalg.LinAlgError:
+            pass
+        found.update((i, inverse_where(parts[i], np.diagonal(parts[i]) > 0)) for i in own)
+    return [found[i] for i in range(len(parts))]
 
 
 def _times(H: np.ndarray, C: np.ndarray) -> np.ndarray:

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
 
@@ -19,6 +19,7 @@ from .atom_moves import AtomMoves, Kind, kinds_of, layout
 from .moves import Books, Exchange, chunks, inverse_where
 from .pair_moves import NEWCOMERS, PairMoves
 from .problem import Problem
+from .products import Products
 from .projections import proposed_support
 from .refit import Units, refit
 from .row_moves import are_rows, row_gains
@@ -84,6 +85,8 @@ class SwapSearch:
         Whether an exchange has helped.
     model : curvature
         That of R where it is the same everywhere, with all that was gathered of it.
+    products : Products, optional
+        What refits and slopes follow from where R is quadratic, atoms are exchanged, and there is no Γ.
     """
 
     problem: Problem
@@ -97,27 +100,38 @@ class SwapSearch:
     cut: bool = False
     helped: bool = False
     model: Any = None
+    products: Products | None = None
     _known: list[Kind] | None = None
+    _ends: set[bytes] = field(default_factory=set)
 
     @np.errstate(over="ignore", invalid="ignore")
     def improve(self, point: Point) -> Point:
         """The point after all exchanges that helped; never a worse one."""
         risk, sparsity, best = self.problem.risk, self.problem.sparsity, point
+        model = self.model
+        if self.products is not None and model is None:  # those of another damping
+            model = risk.curvature(point)
+            assert model is not None  # it is made of one that is known
+            self.products = self.products.with_model(model)
         if not point.refitted:
             best = min(point, self._refit(self.problem.support_of(point.w), point), key=lambda p: p.value)
-        model = self.model or risk.curvature(best)
+        model = model or risk.curvature(best)
         if model is None or not risk.convex:
             return best
+        if self.products is None:
+            self.products = Products.of(self.problem, model, best)
         self.model, spent = model if model.exact else None, model.spent
         self.thorough = self.thorough and sparsity.k * (sparsity.most(risk.n_features) - sparsity.k) <= _SMALL
         diagonal, fresh = _worthy(model.diagonal), True
         for _ in range(self.max_rounds):
             self.cut = time.perf_counter() > self.deadline
-            improved = None if self.cut else self._round(best, model, diagonal)
+            improved = None if self.cut or self._has_ended(best) else self._round(best, model, diagonal)
             if improved is None and not (fresh or self.cut):  # q was that of another point
                 diagonal, fresh = _worthy(model.diagonal), True
                 continue
             if improved is None:
+                if self.products is not None:
+                    self._ends.add(np.flatnonzero(best.w).tobytes())
                 break
             best, self.helped, fresh = improved, True, model.exact or not risk.looks_twice
             if not model.exact:
@@ -126,7 +140,13 @@ class SwapSearch:
                 assert model is not None  # as before
                 spent = model.spent
         self.n_products += model.spent - spent
+        if self.products is not None and self.certain and best is not point:
+            best = min(point, self._refit_from_data(self.problem.support_of(best.w), best), key=lambda p: p.value)
         return best
+
+    def _has_ended(self, point: Point) -> bool:
+        """Whether exchanges of atoms have ended on this support before: they would do so again."""
+        return bool(self._ends) and np.flatnonzero(point.w).tobytes() in self._ends
 
     def kicked(self, point: Point, rng: np.random.Generator) -> Point:
         """Another start: a third of the support, chosen at random, is given up; `improve` fills the places again."""
@@ -154,6 +174,13 @@ class SwapSearch:
             return point
 
     def _refit(self, support: np.ndarray, start: Point | None) -> Point:
+        if self.products is not None and start is not None:
+            point = self.products.refit(self.problem.risk, support, np.flatnonzero(start.w))
+            if point is not None:
+                return point
+        return self._refit_from_data(support, start)
+
+    def _refit_from_data(self, support: np.ndarray, start: Point | None) -> Point:
         w = None if start is None else start.w
         return refit(self.problem.risk, self.problem.gamma, support, w, self.units, self.deadline)
 
@@ -172,8 +199,12 @@ class SwapSearch:
 
     def _round(self, point: Point, model: Any, diagonal: np.ndarray) -> Point | None:
         """The point after the exchanges of one round, or None if none of those tried helps."""
-        w, c = to_host(point.w).astype(float), -0.5 * to_host(point.gradient).astype(float)
-        self.n_products += 1
+        w = to_host(point.w).astype(float)
+        if self.products is None:
+            c = -0.5 * to_host(point.gradient).astype(float)
+            self.n_products += 1
+        else:
+            c = self.products.slopes(w)
         S = self.problem.support_of(w)
         if S.size == w.size or self.problem.sparsity.k == 0:
             return None
@@ -200,7 +231,9 @@ class SwapSearch:
         if best is point and self.certain and not (self.cut or self.problem.sparsity.plain):
             if single:
                 moves.ranked(partial(self._kinds, model), 1, 0.0, math.inf)
-            pairs = PairMoves(self.problem, books, model, self._worth, *moves.nearest(NEWCOMERS))
+            pairs = PairMoves(
+                self.problem, books, model, self._worth, *moves.nearest(NEWCOMERS // (1 if single else 2))
+            )
             best = self._try(pairs.ranked(0.0 if exact else _DOUBT, least)[:_BATCH], point, S)
         return None if best is point else best
 
@@ -228,6 +261,8 @@ class SwapSearch:
     def _try(self, moves: list[Exchange], point: Point, S: np.ndarray) -> Point:
         """The point after those of the exchanges that help."""
         best, used = point, set(S.tolist())
+        if self.products is not None:
+            self.products.gather([move.into for move in moves])
         for move in moves:
             if not used.isdisjoint(move.into) or not used.issuperset(move.out):
                 continue

@@ -92,15 +92,15 @@ class PairMoves:
         """The best two newcomers for two places, if they pay."""
         s, cost = self._slopes(P)
         part = self.B[:, P]
-        Q = self.Q + part @ np.linalg.pinv(self.books.H[np.ix_(P, P)], hermitian=True) @ part.T
+        M = np.linalg.pinv(self.books.H[np.ix_(P, P)], hermitian=True)
         stay = np.delete(self.books.S, P)
-        order = np.argsort(-self._gains(Q, s, self.parts), kind="stable").tolist()
+        order = np.argsort(-self._gains(part, M, s, self.parts), kind="stable").tolist()
         partners = [j for j in order if self._admits(stay, j)][:_PARTNERS]
         pairs = [pair for pair in itertools.combinations(partners, 2) if self._admits(stay, *pair)]
         if not pairs:
             return []
         first, second = np.array(pairs).T
-        net = self._gains(Q, s, np.concatenate([self.parts[first], self.others[second]], axis=1)) - cost
+        net = self._gains(part, M, s, np.concatenate([self.parts[first], self.others[second]], axis=1)) - cost
         best = int(np.argmax(net))
         if not net[best] > least - doubt * cost:
             return []
@@ -110,10 +110,13 @@ class PairMoves:
     def _admits(self, stay: np.ndarray, *coming: int) -> bool:
         """Whether these may come; without quotas there is room for as many as leave."""
         sparsity = self.problem.sparsity
-        together = np.concatenate([stay, *(self.newcomers[j] for j in coming)])
-        return sparsity.quotas is None or sparsity.admits(np.sort(together))
+        if sparsity.quotas is None:
+            return True
+        return sparsity.admits(np.sort(np.concatenate([stay, *(self.newcomers[j] for j in coming)])))
 
-    def _gains(self, Q: np.ndarray, s: np.ndarray, J: np.ndarray) -> np.ndarray:
-        """What rows of the short list gain together."""
-        won = gains(Q[J[:, :, None], J[:, None, :]], s[J], self.problem.gamma.whole_space)
+    def _gains(self, part: np.ndarray, M: np.ndarray, s: np.ndarray, J: np.ndarray) -> np.ndarray:
+        """What rows of the short list gain together, where M = inv(H_AA) of the places A, and `part` is B there."""
+        near = part[J]
+        Q = self.Q[J[:, :, None], J[:, None, :]] + near @ M @ near.swapaxes(1, 2)
+        won = gains(Q, s[J], self.problem.gamma.whole_space)
         return np.where(np.isnan(won), -np.inf, won)

@@ -48,17 +48,24 @@ def row_gains(
     C = to_host(one.columns(F)) if F.size else np.empty((W.shape[1], 0))
     H = solve(C[F], np.eye(F.size))[0] if F.size else C[F]
     h = np.maximum(np.diagonal(H), 1e-300)
-    B, slopes = C @ H, np.einsum("tj,tj->j", c, c)
-    inside = np.isin(np.arange(W.shape[1]), F)
-    q = np.maximum(diagonal - np.einsum("ji,ji->j", B, C), 0.0)
-    share, sizes = B / h, np.einsum("ti,ti->i", W[:, F], W[:, F])
-    won = slopes[:, None] + 2 * share * (c.T @ W[:, F]) + share**2 * sizes
-    won /= np.maximum(q[:, None] + share * B, 1e-9 * diagonal[:, None])
-    won = np.column_stack([won, slopes / np.maximum(q, 1e-9 * diagonal)])  # and for a free place
+    # arrays of shape (places, p), changed where they are: the formula costs what the memory does
+    T, slopes, few = C.T, np.einsum("tj,tj->j", c, c), 1e-9 * diagonal
+    B = H @ T
+    q = np.maximum(diagonal - np.einsum("ij,ij->j", B, T), 0.0)
+    share, sizes = B / h[:, None], np.einsum("ti,ti->i", W[:, F], W[:, F])
+    won = np.empty((F.size + 1, W.shape[1]))
+    won[:-1] = (2 * W[:, F]).T @ c
+    won[:-1] += sizes[:, None] * share
+    won[:-1] *= share
+    won[:-1] += slopes
+    B *= share
+    B += q
+    won[:-1] /= np.maximum(B, few, out=B)
+    won[-1] = slopes / np.maximum(q, few)  # for a free place
     cost = np.append(np.where(np.isin(F, kept), np.inf, sizes / h), 0.0 if F.size < sparsity.k else np.inf)
-    won[inside] = -np.inf
+    won[:, F] = -np.inf
     allowed = sparsity.exchangeable(F, np.arange(W.shape[1]))
     if allowed is not None:
-        won[~allowed] = -np.inf
-    best = won.argmax(axis=0)
-    return np.append(F, -1), best, won[best, np.arange(F.size + 1)] - cost
+        won[~allowed.T] = -np.inf
+    best = won.argmax(axis=1)
+    return np.append(F, -1), best, won[np.arange(F.size + 1), best] - cost

@@ -131,8 +131,8 @@ class PursuitStep:
 
     For a quadratic R, and Γ at most a matter of signs, steps start shorter and that last try is left to the exchanges.
     Without Γ the refit is one small system, so a better support is first looked for among 2k coordinates: the kept
-    ones and as many others with the steepest slopes, refitted together (subspace pursuit). Such steps go further, and
-    gradient steps are left for when they do not help.
+    ones and as many others with the steepest slopes, refitted together (subspace pursuit); of whole atoms half as many
+    are added, for these are many columns. Such steps go further, and gradient steps are left for when they do not help.
 
     Attributes
     ----------
@@ -161,7 +161,7 @@ class PursuitStep:
         # values that were refitted are the best on their support, others may still be improved there
         own = to_host(point.support) if point.refitted and point.support is not None else None
         if wide and own is not None:
-            w, support = project(self._among_twice_as_many(point, gradient, own))
+            w, support = project(self._among_more(point, gradient, own))
             if not np.array_equal(to_host(support), own) and (trial := self._better(point, w, to_host(support))):
                 return trial
         direction, size, farther, tried = metric * gradient, self.size, quadratic, own
@@ -188,11 +188,14 @@ class PursuitStep:
         trial.refitted = True
         return trial if self.counts.base_value(trial) < value - 1e-12 * abs(value) else None
 
-    def _among_twice_as_many(self, point: Point, gradient: Array, own: np.ndarray) -> Array:
-        """The best values on the support and as many more coordinates."""
+    def _among_more(self, point: Point, gradient: Array, own: np.ndarray) -> Array:
+        """The best values on the support and as many more coordinates, or half as many more atoms."""
         slope = to_host(gradient) * (1.0 if self.units is None else self.units.scales)
         slope[own] = 0.0
-        more = self.problem.sparsity.best_support(slope)
+        sparsity = self.problem.sparsity
+        if sparsity.atoms is not None:
+            sparsity = sparsity.with_k((sparsity.k + 1) // 2)
+        more = sparsity.best_support(slope)
         return refit(point.risk, self.problem.gamma, np.union1d(own, more), point.w, self.units, self.deadline()).w
 
 
