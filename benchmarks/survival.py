@@ -232,8 +232,26 @@ def report(rows, load):
             mine = [row for row in rows if (row["design"], row["seed"]) == (design, seed)]
             best = min((row["R"] for row in mine if "R" in row), default=np.nan)
             lines += [line(row, best) for row in mine]
+        lines += ["", *verdict([row for row in rows if row["design"] == design])]
     lines += ["", "## Solvers", "", *(f"* **{name}**: {SOLVERS[name][2]}" for name in SOLVERS)]
     return "\n".join(lines) + "\n"
+
+
+def verdict(rows):
+    """Where others have a better objective than ours, or fewer passes; and who was not measured to the end."""
+    ours = {row["seed"]: row for row in rows if row["solver"] == "ellzero" and "R" in row}
+    others = [row for row in rows if row["solver"] != "ellzero"]
+    pairs = [(row, ours[row["seed"]]) for row in others if "R" in row and row["seed"] in ours]
+
+    def listed(found):
+        seeds = {name: [str(row["seed"]) for row in found if row["solver"] == name] for name in SOLVERS}
+        return "; ".join(f"{name} (seeds {', '.join(some)})" for name, some in seeds.items() if some) or "nobody"
+
+    better = [row for row, mine in pairs if row["R"] < mine["R"] * (1 - TIE)]
+    quicker = [row for row, mine in pairs if round(row["passes"]) <= round(mine["passes"])]
+    lines = [f"A better objective than ours: {listed(better)}.", f"No more passes than ours: {listed(quicker)}."]
+    missing = [row for row in others if "R" not in row]
+    return lines + ([f"Not measured to the end: {listed(missing)}."] if missing else [])
 
 
 def line(row, best):

@@ -201,6 +201,52 @@ def test_hundreds_of_small_problems():
     assert missed(range(20, 400)) <= 3
 
 
+@pytest.mark.parametrize(("seed", "known"), [(0, 4.783489), (2, 4.614412)])
+def test_correlated_columns_no_worse_than_along_a_path_of_another_solver(seed, known):
+    # abess 0.4.11 with support_size = 1, ..., 15; the exchanges alone end at 4.790006 and 4.617659
+    rng = np.random.default_rng([seed, 50])
+    X = rng.standard_normal((500, 2000))
+    for j in range(1, 2000):
+        X[:, j] = 0.5 * X[:, j - 1] + np.sqrt(0.75) * X[:, j]
+    truth = np.zeros(2000)
+    truth[rng.choice(2000, 15, replace=False)] = rng.choice([-1.0, 1.0], 15) * rng.uniform(0.2, 0.8, 15)
+    failure, censoring = rng.exponential(np.exp(-X @ truth)), rng.exponential(1.5, 500)
+    risk = Cox(X, np.minimum(failure, censoring), failure <= censoring)
+    assert ez.minimize(risk, 15).fun <= known + 1e-6
+
+
+@pytest.mark.parametrize(
+    ("gamma", "low", "high", "total"),
+    [
+        (ez.sets.NonNegative(), 0.0, None, None),
+        (ez.sets.Box(-0.3, 0.5), -0.3, 0.5, None),
+        (ez.sets.Simplex(), 0.0, None, 1.0),
+    ],
+)
+def test_supports_grown_again_inside_gamma(gamma, low, high, total):
+    X, time, event = gene_study(p=12)
+    at_risk = time >= time[event][:, None]
+
+    def value(u, A):
+        return np.mean(np.log(at_risk @ np.exp(A @ u)) - (A @ u)[event])
+
+    sums = [] if total is None else [{"type": "eq", "fun": lambda u: u.sum() - total}]
+    best = min(
+        optimize.minimize(value, [1 / 3] * 3, (X[:, S],), "SLSQP", bounds=[(low, high)] * 3, constraints=sums).fun
+        for S in map(list, itertools.combinations(range(12), 3))
+    )
+    assert ez.minimize(Cox(X, time, event), 3, gamma).fun == pytest.approx(best, abs=1e-6)
+
+
+def test_separated_data_end_as_those_of_other_losses_do():
+    X = np.random.default_rng(0).standard_normal((60, 20))
+    score = X[:, 3] + X[:, 5]
+    logistic = ez.minimize(ez.risks.Logistic(X, np.sign(score)), 2)
+    found = ez.minimize(Cox(X, -score, np.ones(60)), 2)
+    assert (found.status, found.message) == (logistic.status, logistic.message)
+    assert found.support.tolist() == [3, 5] and found.fun < 1e-9 and np.isfinite(found.x).all()
+
+
 def gene_study(n=150, p=40, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, 40))

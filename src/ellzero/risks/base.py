@@ -67,6 +67,8 @@ class Risk(ABC):
     convex: bool = False
     #: a number that R never goes below; 0 for losses
     lower_bound: float = -math.inf
+    #: whether exchanges end with the curvature of their last point, and begin anew without part of the support
+    looks_twice: bool = False
     #: whether R can tell its gradients, and not only its values
     has_gradient: bool = True
     #: whether the gradients of single terms can be asked for, where there are several

@@ -19,7 +19,6 @@ from .spectrum import ROUNDING
 from .terms import one_per_row
 
 _TIES = ("breslow", "efron")
-_PARTS = 8  # of the events, by time: more hardly sharpen the diagonal of the curvature
 
 
 class Cox(LinearModel):
@@ -67,6 +66,7 @@ class Cox(LinearModel):
 
     likelihood = True
     has_terms = False
+    looks_twice = True
 
     def __init__(
         self,
@@ -203,8 +203,8 @@ class Cox(LinearModel):
 class CoxCurvature(LinearCurvature):
     """G = ½∇²R(w) = ½XᵀHX + (ridge/2)I, H = Σ_q b_q (diag p_q - p_q p_qᵀ) over the terms of the partial likelihood.
 
-    The diagonal is one from above: ½ Σ_t Σ_j chance_tj (x_j - x̄_t)² over a few spans t of time, as if all events of a
-    span were at once.
+    The diagonal is one from above, ½ Σ_j chance_j (x_j - x̄)², as if all events were at once: for columns that do not go
+    with time it is 1% too large, and as good for ranking as the exact one, which costs several times as much.
     """
 
     def __init__(self, model: Cox, look: Partial) -> None:
@@ -213,11 +213,10 @@ class CoxCurvature(LinearCurvature):
 
     @property
     def diagonal(self) -> np.ndarray:
-        design, chances = self.model.design, self.look.chances(_PARTS)
-        squares = design.square_sums(chances.sum(axis=1))
-        sums = to_host(design.adjoint(design.asarray(chances))).astype(float)
-        self.spent += 1 + chances.shape[1]
-        centred = squares - np.sum(sums**2 / np.maximum(chances.sum(axis=0), 1e-300), axis=1)
+        design, chance = self.model.design, self.look.flat("chance")
+        squares, sums = design.square_sums(chance), to_host(design.adjoint(design.asarray(chance))).astype(float)
+        self.spent += 2
+        centred = squares - sums**2 / max(float(chance.sum()), 1e-300)
         return 0.5 * (np.where(centred > ROUNDING * squares, centred, 0.0) + self.model.ridge)
 
     def images(self, index: np.ndarray, vectors: np.ndarray) -> np.ndarray:
@@ -234,9 +233,9 @@ class CoxCurvature(LinearCurvature):
         whole = index.size == self.model.n_features  # a refit asks for all of its few columns, again and again
         block, squares = self.look.hessian(self.cox.gathered if whole else self.cox.gather(index))
         # what is less than the rounding of these sums is no curvature: no step goes to infinity for it
-        block[np.diag_indices_from(block)] += self.model.ridge + 4 * (self.model.n_terms + 8) * EPS * squares
+        block.flat[:: index.size + 1] += self.model.ridge + 4 * (self.model.n_terms + 8) * EPS * squares
         block *= 0.5
-        return np.asarray(block)
+        return block
 
 
 def _numbers(strata: Any, n: int) -> np.ndarray:

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from .accuracy import EPS
-from .running import backwards, running
+from .running import Running
 
 
 @dataclass
@@ -53,6 +53,7 @@ class Table:
         self.full = bool(self.there.all())
         self.apart = self.starts.size == self.order.size  # no time comes twice
         self.dead = self.share > 0
+        self.dead_term = self.term[self.dead][:, None]
         with np.errstate(divide="ignore"):
             self.log_term = np.log(self.term)
         self.log_left = np.log1p(-self.fraction)
@@ -100,7 +101,8 @@ class TableLook:
         self.top = (here if table.full else np.where(table.there, here, -math.inf)).max(axis=1, keepdims=True)
         here = here - self.top
         self.eta, self.z = here + table.level, here + table.offset
-        self.log_risk = self._at_last(running(self.eta)[0])
+        self.risks = Running(self.eta)
+        self.log_risk = self._at_last(self.risks.logs)
         self.log_sum, self.ratio = self.log_risk, np.zeros(())
         if table.tied:
             self.log_dead = table.by_time(np.where(table.dead, self.eta, -math.inf))[0]
@@ -130,23 +132,20 @@ class TableLook:
     @cached_property
     def chance(self) -> np.ndarray:
         """Σ_q b_q p_qj: how often each sample should have had an event by now; adds up to 1 over all tables."""
-        return self._spread(self.rates, None)[0]
+        return self._spread(None)[0]
 
-    def chances(self, parts: int) -> np.ndarray:
-        """The chances by the part of the events, in the order of their times, that they belong to: (s, m, parts)."""
-        reached = np.cumsum(self.table.term, axis=1)
-        share = (reached - 0.5 * self.table.term) / np.maximum(reached[:, -1:], 1e-300)
-        part = np.minimum((parts * share).astype(int), parts - 1)
-        each = [self._spread(np.where(part == i, self.rates, -math.inf), None)[0] for i in range(parts)]
-        return np.stack(each, axis=2)
+    @cached_property
+    def later(self) -> Running:
+        """The sums of the rates, from the other end."""
+        return Running(self.rates[:, ::-1])
 
-    def _spread(self, rates: np.ndarray, values: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    def _spread(self, values: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
         """Σ_q exp(rate_q) exp(η_j) over the terms that j is at risk in, and the means of their values."""
-        table = self.table
-        sums, means = backwards(rates, values)
+        table, sums = self.table, self.later.logs[:, ::-1]
+        means = np.empty((*sums.shape, 0)) if values is None else self.later.means(values[:, ::-1])[:, ::-1]
         log_all, mean = (sums, means) if table.apart else (_at(table.first, sums), _at(table.first, means))
         if table.tied:  # those with an event at the time itself are there by 1 - l/d only
-            own, own_mean = table.by_time(rates + table.log_left, values)
+            own, own_mean = table.by_time(self.rates + table.log_left, values)
             beyond = np.pad(sums, ((0, 0), (0, 1)), constant_values=-math.inf)
             later, later_mean = (
                 _at(table.last + 1, beyond),
@@ -162,7 +161,7 @@ class TableLook:
     def _means(self, values: np.ndarray) -> np.ndarray:
         """The mean of the values in each term."""
         table = self.table
-        mean = self._at_last(running(self.eta, values)[1])
+        mean = self._at_last(self.risks.means(values))
         if table.tied:
             dead = table.by_time(np.where(table.dead, self.eta, -math.inf), values)[1]
             mean = mean + self.ratio[:, :, None] * (mean - dead)
@@ -176,14 +175,14 @@ class TableLook:
     def bend(self, here: np.ndarray) -> np.ndarray:
         """∇²F times each column of the values: chance∘(u - the means, backwards, of the means, forwards)."""
         here = self._centred(here)
-        return np.asarray(self.chance[:, :, None] * (here - self._spread(self.rates, self._means(here))[1]))
+        return np.asarray(self.chance[:, :, None] * (here - self._spread(self._means(here))[1]))
 
     def hessian(self, here: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """VᵀHV and the diagonal of what is subtracted from, for H = Σ_q b_q (diag p_q - p_q p_qᵀ)."""
-        here, dead, c = self._centred(here), self.table.dead, here.shape[2]
-        means, rows = self._means(here)[dead], here.reshape(-1, c)
+        here = self._centred(here)
+        means, rows = self._means(here)[self.table.dead], here.reshape(-1, here.shape[2])
         whole = (self.chance.reshape(-1, 1) * rows).T @ rows
-        return whole - (self.table.term[dead][:, None] * means).T @ means, np.diagonal(whole).copy()
+        return whole - (self.table.dead_term * means).T @ means, np.diagonal(whole)
 
 
 class Partial:
@@ -195,16 +194,11 @@ class Partial:
     @property
     def value(self) -> float:
         """F(z)."""
-        return float(sum(np.sum(part.table.share * part.losses) for part in self.tables))
+        return sum(float(np.vdot(part.table.share, part.losses)) for part in self.tables)
 
     def flat(self, name: str) -> np.ndarray:
         """What the tables have under this name, for each sample; 0 of those that do not count."""
         return _spread_out([(part.table, getattr(part, name)) for part in self.tables], np.zeros(self.n))
-
-    def chances(self, parts: int) -> np.ndarray:
-        """The chances to be the next event, in each of so many parts of the events."""
-        found = [(part.table, part.chances(parts)) for part in self.tables]
-        return _spread_out(found, np.zeros((self.n, parts)))
 
     def bend(self, values: np.ndarray) -> np.ndarray:
         """∇²F(z) @ values."""
@@ -214,7 +208,10 @@ class Partial:
     def hessian(self, gathered: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """Vᵀ ∇²F(z) V, and the squares that it is made of, for V by tables (`PartialLikelihood.gather`)."""
         parts = [part.hessian(here) for part, here in zip(self.tables, gathered, strict=True)]
-        return np.asarray(sum(part[0] for part in parts)), np.asarray(sum(part[1] for part in parts))
+        whole, squares = parts[0]
+        for more, of_them in parts[1:]:
+            whole, squares = whole + more, squares + of_them
+        return whole, squares
 
     @property
     def rounding(self) -> float:
@@ -360,11 +357,16 @@ class PartialLikelihood:
                 found[int(self.stratum[row[0]])] = times, sums
         return found
 
+    @cached_property
+    def origin(self) -> Partial:
+        """F at 0, where every refit looks."""
+        return Partial(self, np.zeros(self.n))
+
     def at(self, z: np.ndarray, key: object = None) -> Partial:
         """F at z; what was seen last is kept, under its key."""
         if key is not None and self._last is not None and self._last[0] is key:
             return self._last[1]
-        look = Partial(self, z)
+        look = Partial(self, z) if z.any() else self.origin
         if key is not None:
             self._last = key, look
         return look

@@ -25,6 +25,7 @@ from .rows import objective
 
 _LARGEST = 2**20  # entries of the matrix of all bounds and caps that is kept
 _Layout = tuple[list[Block], list[tuple[ConstraintSet, np.ndarray]]]
+_Inner = list[tuple[Any, ConstraintSet, np.ndarray]]  # name, set, members
 
 
 class GroupWise(ConstraintSet):
@@ -239,11 +240,11 @@ class GroupWise(ConstraintSet):
         return [self._with({name: sets[0] for name, sets in larger.items() if sets})]
 
     def polyhedron(self, n_features: int) -> Polyhedron | None:
-        shape, curved = self._shape(n_features)
+        shape, curved = _shape_of(self._inner, n_features)
         return None if curved.any() else shape
 
     def polyhedron_around(self, n_features: int) -> Polyhedron:
-        return self._shape(n_features)[0]
+        return _shape_of(self._inner, n_features)[0]
 
     def polyhedron_on(self, support: np.ndarray) -> Polyhedron | None:
         """The bounds and caps on the support, cut out of the whole.
@@ -258,22 +259,7 @@ class GroupWise(ConstraintSet):
 
     @cached_property
     def _whole(self) -> tuple[Polyhedron, np.ndarray]:
-        return self._shape(self._group.size)
-
-    def _shape(self, d: int) -> tuple[Polyhedron, np.ndarray]:
-        """The bounds and caps of d coordinates, and where they do not tell all."""
-        shape, curved = Polyhedron.box(-math.inf, math.inf, d), np.zeros(d, dtype=bool)
-        rows = [shape]
-        for _, s, index in self._inner:
-            if (part := s.polyhedron(index.size)) is None:
-                curved[index] = True
-                continue
-            shape.lower[index], shape.upper[index] = part.lower, part.upper
-            wide = np.zeros((part.h.size, d))
-            wide[:, index] = part.A
-            rows.append(replace(part, A=wide))
-        A, h, equal = (np.concatenate([getattr(part, name) for part in rows]) for name in ("A", "h", "equal"))
-        return Polyhedron(shape.lower, shape.upper, A, h, equal, all(part.exact for part in rows)), curved
+        return _shape_of(self._inner, self._group.size)
 
     def norm_squares(self, n_features: int, k: int) -> np.ndarray:
         """The largest increments of all groups; infinite where a coordinate is free."""
@@ -320,18 +306,14 @@ class GroupWise(ConstraintSet):
         return [partial(_project_within, s, index) for _, s, index in self._inner if index.size]
 
     @cached_property
-    def _inner(self) -> list[tuple[Any, ConstraintSet, np.ndarray]]:
+    def _inner(self) -> _Inner:
         """The groups that are not free: name, set, members."""
         groups = zip(self.names, self.sets, self._members, strict=True)
         return [(name, s, members) for name, s, members in groups if s is not None]
 
     @cached_property
     def _alike(self) -> list[tuple[ConstraintSet, np.ndarray]]:
-        """The sets, and the members of groups of one size that share a set, a group a row."""
-        alike: dict[tuple[int, int], tuple[ConstraintSet, list[np.ndarray]]] = {}
-        for _, s, members in self._inner:
-            alike.setdefault((id(s), members.size), (s, []))[1].append(members)
-        return [(s, np.array(rows)) for s, rows in alike.values()]
+        return _alike(self._inner)
 
     def _with(self, sets: Mapping[Any, ConstraintSet]) -> GroupWise:
         """The same groups with other sets."""
@@ -380,3 +362,27 @@ def _project_within(s: ConstraintSet, index: np.ndarray, u: np.ndarray) -> np.nd
     moved = u.copy()
     moved[index] = s.project(u[index])
     return moved
+
+
+def _alike(inner: _Inner) -> list[tuple[ConstraintSet, np.ndarray]]:
+    """The sets, and the members of groups of one size that share a set, a group a row."""
+    alike: dict[tuple[int, int], tuple[ConstraintSet, list[np.ndarray]]] = {}
+    for _, s, members in inner:
+        alike.setdefault((id(s), members.size), (s, []))[1].append(members)
+    return [(s, np.array(rows)) for s, rows in alike.values()]
+
+
+def _shape_of(inner: _Inner, d: int) -> tuple[Polyhedron, np.ndarray]:
+    """The bounds and caps of d coordinates, and where they do not tell all."""
+    shape, curved = Polyhedron.box(-math.inf, math.inf, d), np.zeros(d, dtype=bool)
+    rows = [shape]
+    for _, s, index in inner:
+        if (part := s.polyhedron(index.size)) is None:
+            curved[index] = True
+            continue
+        shape.lower[index], shape.upper[index] = part.lower, part.upper
+        wide = np.zeros((part.h.size, d))
+        wide[:, index] = part.A
+        rows.append(replace(part, A=wide))
+    A, h, equal = (np.concatenate([getattr(part, name) for part in rows]) for name in ("A", "h", "equal"))
+    return Polyhedron(shape.lower, shape.upper, A, h, equal, all(part.exact for part in rows)), curved

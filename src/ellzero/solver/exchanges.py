@@ -31,6 +31,11 @@ _SHARE = 0.5  # of the square of a column left out, inside the span of the kept 
 _DOUBT = 0.25  # how much of the cost of a place the formula may be wrong by
 
 
+def _worthy(diagonal: np.ndarray) -> np.ndarray:
+    """The diagonal of G, so that a column of zeros is worth nothing."""
+    return np.where(diagonal > 1e-300, diagonal, 1e300)
+
+
 def _contenders(worth: np.ndarray, diagonal: np.ndarray, q: np.ndarray, loss: float) -> np.ndarray:
     """The newcomers j that may pay for the cheapest place, the one of this loss ω²: without them none helps.
 
@@ -117,16 +122,18 @@ class SwapSearch:
             self.products = Products.of(self.problem, model, best)
         self.model, spent = model if model.exact else None, model.spent
         self.thorough = self.thorough and sparsity.k * (sparsity.most(risk.n_features) - sparsity.k) <= _SMALL
-        diagonal = model.diagonal
-        diagonal = np.where(diagonal > 1e-300, diagonal, 1e300)  # a column of zeros is worth nothing
+        diagonal, fresh = _worthy(model.diagonal), True
         for _ in range(self.max_rounds):
             self.cut = time.perf_counter() > self.deadline
             improved = None if self.cut or self._has_ended(best) else self._round(best, model, diagonal)
+            if improved is None and not (fresh or self.cut):  # q was that of another point
+                diagonal, fresh = _worthy(model.diagonal), True
+                continue
             if improved is None:
                 if self.products is not None:
                     self._ends.add(np.flatnonzero(best.w).tobytes())
                 break
-            best, self.helped = improved, True
+            best, self.helped, fresh = improved, True, model.exact or not risk.looks_twice
             if not model.exact:
                 self.n_products += model.spent - spent
                 model = risk.curvature(best)

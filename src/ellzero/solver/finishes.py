@@ -12,6 +12,7 @@ from ..sets import EmptySlice
 from .damped import Again, from_damped
 from .exchanges import SwapSearch
 from .projections import projector
+from .regrown import from_fewer
 from .state import State
 
 # All supports are tried where that costs no more than a few rounds of exchanges: so many supports, and so many numbers
@@ -79,7 +80,8 @@ class Exchanges(Finish):
 
     Where there are but few supports, all are tried. Otherwise an answer that the exchanges had to mend belongs to a
     problem in which single exchanges get stuck, too. There the answer of the damped problem is followed as the damping
-    goes, unless the run was told to stop or where to start.
+    goes, unless the run was told to stop or where to start. For risks that are looked at twice, part of the support is
+    given up and grown again instead.
 
     Parameters
     ----------
@@ -103,7 +105,9 @@ class Exchanges(Finish):
             return
         before = state.best.value
         state.best = search.improve(state.best)
-        if search.helped and again is not None and _likely(state, before):
+        if state.risk.looks_twice and again is not None and state.problem.sparsity.plain:
+            from_fewer(state, search, before)
+        elif search.helped and again is not None and _likely(state, before):
             with suppress(EmptySlice):  # of a support that was tried for its entries alone; there is an answer already
                 state.keep_better(from_damped(state, search, again))
         for number in range(self.n_starts - 1):
