@@ -43,12 +43,11 @@ def test_what_an_exchange_of_groups_gains_is_what_a_refit_finds(seed, monkeypatc
     monkeypatch.setattr(search, "_try", lambda moves, point, S: tried.extend(moves) or point)
     search.model = risk.curvature(start)
     search._round(start, search.model, search.model.diagonal)
-    best = {
-        out: max(start.value - loss(X, y, on(LABELS, {0, 2, 4} - {out} | {into})) for into in (1, 3, 5, 6, 7))
-        for out in (0, 2, 4)
-    }
-    single = {LABELS[move.out[0]]: move.gain for move in tried if len({LABELS[j] for j in move.out}) == 1}
-    assert single == {out: pytest.approx(gain, rel=1e-5) for out, gain in best.items() if gain > 0}
+    single = [move for move in tried if len({LABELS[j] for j in move.out}) == 1]
+    assert single  # not all places: where some newcomers pay, the others are left for the next round
+    for move in single:
+        used = {0, 2, 4} - {LABELS[move.out[0]]} | {LABELS[move.into[0]]}
+        assert move.gain == pytest.approx(start.value - loss(X, y, on(LABELS, used)), rel=1e-5)
 
 
 @pytest.mark.parametrize("seed", range(6))
