@@ -136,7 +136,7 @@ def test_an_estimator_ends_as_a_whole(name, n, interrupt, monkeypatch):
 
     from ellzero.estimators import request
 
-    monkeypatch.setitem(request._LOSSES, "squared", Interrupting)
+    monkeypatch.setitem(request.LOSSES, "squared", Interrupting)
     model = {
         "fit": ez.SparseRegressor(k=3),
         "cv": ez.SparseRegressorCV(ks=[1, 2, 3]),
