@@ -377,7 +377,11 @@ def _careless_screening(monkeypatch):
 
 def _larger_k(monkeypatch):
     plain = Perspective.__init__
-    monkeypatch.setattr(Perspective, "__init__", lambda self, form, k, *a: plain(self, form, max(1, k - 1), *a))
+
+    def smaller(self, form, supports, *others):
+        plain(self, form, Supports(max(1, supports.k - 1)), *others)
+
+    monkeypatch.setattr(Perspective, "__init__", smaller)
 
 
 @pytest.mark.parametrize("plant", [_wrong_maximum, _wrong_gains, _too_much_curvature, _careless_screening, _larger_k])

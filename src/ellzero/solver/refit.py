@@ -144,7 +144,7 @@ def _newton(piece: Piece, here: Point, deadline: float) -> Point:
         caution = max(0.1 * caution, 1e-4) if gained > 0.5 * promised else min(4.0 * caution, 1.0)
         here = there
         # what the model was wrong by tells what the next step would gain
-        known = local is None and 0 < promised <= 1e-8 * abs(here.value)
+        known = part.looks_twice and local is None and 0 < promised <= 1e-8 * abs(here.value)
         known = known and (gained - promised) ** 2 <= 1e-17 * promised * abs(here.value)
         if known or gained <= 1e-13 * abs(here.value) or time.perf_counter() > deadline:
             break
