@@ -14,7 +14,11 @@ torch = pytest.importorskip("torch", reason="torch is not installed; the extra `
 
 @pytest.fixture
 def device(monkeypatch):
+    def refuse(self, *args):
+        raise TypeError("a tensor on a device is no NumPy array")
+
     monkeypatch.setattr(arrays, "_HOST", set())
+    monkeypatch.setattr(torch.Tensor, "__array__", refuse)
 
 
 def problem(n=200, d=300, k=8, seed=0, dtype=np.float32):
@@ -89,6 +93,16 @@ def test_auto_finds_in_single_precision_what_it_finds_in_double_on_the_host(make
     assert res.fun == pytest.approx(host.fun, rel=1e-6)
 
 
+def test_what_has_no_array_for_a_state_is_not_recorded(device, monkeypatch):
+    """In other units a risk keeps a point of the one behind it."""
+    monkeypatch.setattr(ahead, "recorded", lambda compute, reference: compute)
+    monkeypatch.setattr(ahead, "_QUICK", 0)
+    X, y = map(torch.tensor, problem())
+    risk, run = ez.risks.LeastSquares(X, y, ridge=0.1), {"max_iter": 200, "tol": 0.0}
+    res = ez.minimize(risk, 8, None, ez.preset("IHT-2SP", standardize=True, step=0.1), **run)
+    assert res.nit == 200 and np.isfinite(res.fun)
+
+
 @pytest.mark.parametrize("kind", ["groups", "quotas"])
 def test_sparsities(kind, device):
     X, y = problem(d=60)
@@ -97,6 +111,20 @@ def test_sparsities(kind, device):
     host = ez.minimize(ez.risks.LeastSquares(X.astype(float), y.astype(float)), k)
     res = ez.minimize(ez.risks.LeastSquares(torch.tensor(X), torch.tensor(y)), k)
     assert np.array_equal(res.support, host.support) and res.fun == pytest.approx(host.fun, rel=1e-6)
+
+
+def test_features_of_several_outputs_and_ranks(device):
+    X, y = problem(d=40)
+    Y, labels = np.column_stack([y, 2 * y - X[:, 3]]), np.searchsorted([-1.0, 1.0], y)
+    for make, target in ((ez.risks.LeastSquares, Y), (ez.risks.Multinomial, labels)):
+        host = ez.minimize(make(X.astype(float), target, ridge=0.1), ez.sparsity.Rows(3))
+        res = ez.minimize(make(torch.tensor(X), target, ridge=0.1), ez.sparsity.Rows(3))
+        assert np.array_equal(res.support, host.support) and res.fun == pytest.approx(host.fun, rel=1e-6)
+    rank, gamma = ez.sparsity.Rank(2, (5, 8)), S.Spectral(S.LinfBall(0.3), (5, 8))
+    for constraint, method in ((None, "auto"), (gamma, "auto"), (gamma, "IHT-2SP")):
+        host = ez.minimize(ez.risks.LeastSquares(X.astype(float), y.astype(float)), rank, constraint, method)
+        res = ez.minimize(ez.risks.LeastSquares(torch.tensor(X), torch.tensor(y)), rank, constraint, method)
+        assert res.fun == pytest.approx(host.fun, rel=1e-4)
 
 
 @pytest.mark.parametrize("k", [1, 3, 7, 8])

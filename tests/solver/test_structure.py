@@ -48,6 +48,8 @@ def test_what_an_exchange_of_groups_gains_is_what_a_refit_finds(seed, monkeypatc
     best = min(loss(X, y, on(LABELS, {0, 2, 4} - {out} | {into})) for out, into in pairs)
     # not of all places: where some newcomers pay, the others are left for the next round
     assert bool(single) == (best < start.value * (1 - 1e-9))
+    if single:
+        assert max(move.gain for move in single) == pytest.approx(start.value - best, rel=1e-5)
     for move in single:
         used = {0, 2, 4} - {LABELS[move.out[0]]} | {LABELS[move.into[0]]}
         assert move.gain == pytest.approx(start.value - loss(X, y, on(LABELS, used)), rel=1e-5)

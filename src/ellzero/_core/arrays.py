@@ -41,7 +41,7 @@ def to_host(x: Array) -> np.ndarray:
     if isinstance(x, np.ndarray):
         return x
     if hasattr(x, "detach"):  # torch, possibly on a device
-        return np.asarray(x.detach().cpu())
+        return np.asarray(x.detach().cpu().numpy())
     if hasattr(x, "get"):  # CuPy
         return np.asarray(x.get())
     # array-api-strict hands its buffer out through DLPack only
