@@ -624,7 +624,7 @@ def test_table_round_trip(tmp_path):
         ("a,y\n", ["file.csv: no rows below the header"]),
         ("y\n1\n", ["file.csv: 'y' is the only column"]),
         ("a,y\n1,2\nred,3\n", ["file.csv, line 3, column 'a': 'red' is not a number"]),
-        ("a,y\n1,\n", ["file.csv, line 2, column 'y': missing value ''"]),
+        ("a,y\n1,\n", ["file.csv, line 2, column 'y': missing value; fill it in"]),
         ("a,y,a\n1,2,3\n", ["file.csv, line 1, column 3: the name 'a' is taken"]),
     ],
 )

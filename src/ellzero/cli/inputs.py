@@ -14,7 +14,9 @@ import numpy as np
 from click import Choice, FloatRange, IntRange, argument, option
 
 from .. import sets
-from ..datasets.readers import read_libsvm, read_rows, read_table, some_of
+from ..datasets.readers import read_libsvm
+from ..datasets.tables import read_table
+from ..datasets.text_files import read_rows, some_of
 from ..estimators.onehot import dummy_groups
 from ..estimators.request import CLASS_LOSSES, LOSSES, WORDS, read_set
 from .screen import Exit, Refusal, options

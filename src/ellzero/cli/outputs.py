@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .._core.arrays import to_host
-from ..datasets.readers import read_rows
+from ..datasets.text_files import read_rows
 from ..sets import ConstraintSet
 from ..solver.result import Result
 from ..sparsity import Sparsity

@@ -13,7 +13,8 @@ from .problems import (
     make_classification,
     make_regression,
 )
-from .readers import read_libsvm, read_prices, read_returns, read_sectors, read_table
+from .readers import read_libsvm, read_prices, read_returns, read_sectors
+from .tables import read_table
 
 __all__ = [
     "PROBLEMS",

@@ -1,33 +1,19 @@
-"""Readers of markets and tables in text files, with the standard library and NumPy alone.
+"""Readers of markets and of LIBSVM files. Users import these names from `ellzero.datasets`."""
 
-Every error names the file, the line and the column, and says what to do. Files ending in .gz or .bz2 are
-decompressed while they are read. Users import these names from `ellzero.datasets`.
-"""
-
-import bz2
-import csv
-import gzip
 import math
 import os
-import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping
 from datetime import datetime
-from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
 from .._core.validation import check_count
 from .market import Market
+from .text_files import DAMAGE, PathLike, column_of, damaged, located, numbers_of, opened, read_rows, some_of
 
-PathLike = str | os.PathLike[str]
 #: of each asset: a file, or its content
 Sectors = PathLike | Mapping[str, str] | None
-
-_MISSING = {"", "na", "n/a", "#n/a", "nan", "null", "none", "-"}
-_DAMAGE = (gzip.BadGzipFile, EOFError, zlib.error)
-_OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open}
 
 
 def read_prices(path: PathLike, index: str | None = None, *, sectors: Sectors = None) -> Market:
@@ -66,7 +52,7 @@ def read_prices(path: PathLike, index: str | None = None, *, sectors: Sectors = 
         raise ValueError(f"{path}: one return needs two prices, got {len(prices)} row(s); add earlier days")
     if not (prices > 0).all():
         row, column = np.argwhere(prices <= 0)[0]
-        raise _error(path, lines[row], names[column], f"a price must be above 0, got {prices[row, column]:g}")
+        raise located(path, lines[row], names[column], f"a price must be above 0, got {prices[row, column]:g}")
     return _market(path, names, dates[1:], prices[1:] / prices[:-1] - 1.0, index, sectors)
 
 
@@ -102,55 +88,14 @@ def read_sectors(path: PathLike) -> dict[str, str]:
     """
     sectors: dict[str, str] = {}
     with read_rows(path) as (header, rows):
-        symbol, sector = (_column(path, header, name) for name in ("symbol", "sector"))
+        symbol, sector = (column_of(path, header, name) for name in ("symbol", "sector"))
         for line, cells in rows:
             if not (asset := cells[symbol]):
-                raise _error(path, line, "symbol", "the cell is blank; name the asset or delete the row")
+                raise located(path, line, "symbol", "the cell is blank; name the asset or delete the row")
             if asset in sectors:
-                raise _error(path, line, "symbol", f"{asset!r} has a sector already; keep one row for it")
+                raise located(path, line, "symbol", f"{asset!r} has a sector already; keep one row for it")
             sectors[asset] = cells[sector] or "Unknown"
     return sectors
-
-
-def read_table(path: PathLike, target: str, *, text_target: bool = False) -> tuple[np.ndarray, np.ndarray, list[str]]:
-    """X, y and the names of X's columns, from a CSV file of numbers with a header row.
-
-    Parameters
-    ----------
-    path : path of a .csv, .csv.gz or .csv.bz2 file
-    target : str
-        Name of the column that becomes y; all others become X.
-    text_target : bool
-        Whether y is read as text, for labels such as "yes" and "no".
-
-    Examples
-    --------
-    >>> import tempfile, pathlib
-    >>> from ellzero.datasets import read_table
-    >>> path = pathlib.Path(tempfile.mkdtemp()) / "table.csv"
-    >>> _ = path.write_text("height,price,width\\n1,10,2\\n3,20,4\\n")
-    >>> read_table(path, target="price")
-    (array([[1., 2.],
-           [3., 4.]]), array([10., 20.]), ['height', 'width'])
-    """
-    with read_rows(path) as (header, rows):
-        column = _column(path, header, target)
-        labels: list[str] = []
-        lines: list[np.ndarray] = []
-        for line, cells in rows:
-            if text_target:
-                labels.append(cells[column])
-                if not cells[column]:
-                    raise _error(path, line, target, "missing label; fill it in, or drop the row")
-                cells[column] = "0"
-            lines.append(_numbers(path, line, header, cells))
-        table = np.array(lines)
-    if table.size == 0:
-        raise ValueError(f"{path}: no rows below the header; add data")
-    if len(header) == 1:
-        raise ValueError(f"{path}: {target!r} is the only column; add the columns that shall explain it")
-    y = np.array(labels) if text_target else table[:, column]
-    return np.delete(table, column, axis=1), y, header[:column] + header[column + 1 :]
 
 
 def read_libsvm(path: PathLike, n_features: int | None = None) -> tuple[Any, np.ndarray]:
@@ -182,10 +127,10 @@ def read_libsvm(path: PathLike, n_features: int | None = None) -> tuple[Any, np.
     try:
         X, y = load_svmlight_file(os.fspath(path))
         readable = bool(np.isfinite(X.data).all() and np.isfinite(y).all())
-    except (*_DAMAGE, OSError) as error:
+    except (*DAMAGE, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
-        raise _damaged(path, error) from error
+        raise damaged(path, error) from error
     except ValueError:
         readable = False
     if not readable:
@@ -200,7 +145,7 @@ def read_libsvm(path: PathLike, n_features: int | None = None) -> tuple[Any, np.
 def _libsvm_error(path: PathLike) -> ValueError:
     """Names the first line of a LIBSVM file that is at fault, which scikit-learn's own errors do not."""
     form = "'label index:value index:value ...' with finite numbers and increasing indices of at least 0"
-    with _opened(path) as file:
+    with opened(path) as file:
         for line, text in enumerate(file, start=1):
             token, *pairs = text.partition("#")[0].split() or ["0"]
             last = -1
@@ -222,7 +167,7 @@ def _libsvm_error(path: PathLike) -> ValueError:
 def _market(
     path: PathLike, names: list[str], dates: np.ndarray, returns: np.ndarray, index: str | None, sectors: Sectors
 ) -> Market:
-    column = 0 if index is None else _column(path, names, index)
+    column = 0 if index is None else column_of(path, names, index)
     if not (assets := names[:column] + names[column + 1 :]):
         raise ValueError(f"{path}: {names[column]!r}, the index, is the only column of numbers; add the assets")
     groups = None
@@ -249,107 +194,13 @@ def _read_dated(path: PathLike) -> tuple[list[str], np.ndarray, np.ndarray, list
                 # time zones are dropped: a day is a day of its market
                 dates.append(datetime.fromisoformat(date).replace(tzinfo=None))
             except ValueError:
-                raise _error(path, line, header[0], f"{date!r} is not a date; write it as YYYY-MM-DD") from None
+                raise located(path, line, header[0], f"{date!r} is not a date; write it as YYYY-MM-DD") from None
             if len(dates) > 1 and dates[-2] >= dates[-1]:
-                raise _error(path, line, header[0], f"{date!r} does not come after the row above; sort by date")
-            table.append(_numbers(path, line, header[1:], cells))
+                raise located(path, line, header[0], f"{date!r} does not come after the row above; sort by date")
+            table.append(numbers_of(path, line, header[1:], cells))
             lines.append(line)
     if not table:
         raise ValueError(f"{path}: no rows below the header; add data")
     moments = np.array(dates, dtype="datetime64[s]")
     days = moments.astype("datetime64[D]")
     return header[1:], days if (days == moments).all() else moments, np.array(table), lines
-
-
-@contextmanager
-def read_rows(path: PathLike) -> Iterator[tuple[list[str], Iterator[tuple[int, list[str]]]]]:
-    """The header of a CSV file, and its rows with their line numbers; blank lines are skipped."""
-    with _opened(path) as file:
-        reader = csv.reader(file)
-        if not (header := [cell.strip() for cell in next(reader, [])]):
-            raise ValueError(f"{path}, line 1: the header row is missing; name each column there")
-        taken: set[str] = set()
-        for column, name in enumerate(header, start=1):
-            if not name and column > 1:  # the column of dates often goes unnamed
-                raise ValueError(f"{path}, line 1, column {column}: the column has no name; give it one")
-            if name in taken:
-                raise ValueError(f"{path}, line 1, column {column}: the name {name!r} is taken; rename or drop it")
-            taken.add(name)
-
-        def rows() -> Iterator[tuple[int, list[str]]]:
-            for cells in reader:
-                if len(cells) not in (0, len(header)):
-                    raise ValueError(
-                        f"{path}, line {reader.line_num}: {len(cells)} cells under a header of {len(header)} "
-                        "columns; fill up or shorten the row"
-                    )
-                if cells:
-                    yield reader.line_num, [cell.strip() for cell in cells]
-
-        yield header, rows()
-
-
-@contextmanager
-def _opened(path: PathLike) -> Iterator[IO[str]]:
-    opener = _OPENERS.get(Path(path).suffix, open)
-    try:
-        with opener(path, "rt", encoding="utf-8-sig", newline="") as file:
-            yield file
-    except (*_DAMAGE, OSError) as error:
-        if isinstance(error, OSError) and error.errno is not None:  # of the system: no such file, no permission
-            raise
-        raise _damaged(path, error) from error
-    except csv.Error as error:
-        limit = csv.field_size_limit()
-        raise ValueError(
-            f"{path}: not readable as a table ({error}); a cell may have {limit} characters at most, and a quote that "
-            "is not closed makes one cell of everything behind it"
-        ) from error
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: not readable as UTF-8 text ({error}); save it again, in UTF-8") from error
-
-
-def _damaged(path: PathLike, error: Exception) -> ValueError:
-    return ValueError(f"{path}: not readable, cut off or damaged when it was compressed ({error}); fetch it again")
-
-
-def _numbers(path: PathLike, line: int, names: Sequence[str], cells: Sequence[str]) -> np.ndarray:
-    """The cells of one row as finite numbers."""
-    try:
-        numbers = np.fromiter(map(float, cells), dtype=float, count=len(cells))
-    except ValueError:
-        numbers = np.array([math.nan])
-    if np.isfinite(numbers).all():
-        return numbers
-    return np.array([_number(path, line, *pair) for pair in zip(names, cells, strict=True)])
-
-
-def _number(path: PathLike, line: int, name: str, cell: str) -> float:
-    if cell.lower() in _MISSING:
-        raise _error(path, line, name, f"missing value {cell!r}; fill it in, or drop the row or the column")
-    try:
-        number = float(cell)
-    except ValueError:
-        raise _error(path, line, name, f"{_start(cell)!r} is not a number; write it like 1234.5") from None
-    if not math.isfinite(number):
-        raise _error(path, line, name, f"{_start(cell)!r} is not finite; drop the row or the column")
-    return number
-
-
-def _start(cell: str, most: int = 40) -> str:
-    return cell if len(cell) <= most else cell[:most] + "..."
-
-
-def _column(path: PathLike, header: list[str], name: str) -> int:
-    if name not in header:
-        raise ValueError(f"{path} has no column {name!r}; its columns are {some_of(header)}")
-    return header.index(name)
-
-
-def some_of(names: Sequence[str], most: int = 8) -> str:
-    """The first few names, for messages."""
-    return ", ".join(map(repr, names[:most])) + (f" and {len(names) - most} more" if len(names) > most else "")
-
-
-def _error(path: PathLike, line: int, column: str, problem: str) -> ValueError:
-    return ValueError(f"{path}, line {line}, column {column!r}: {problem}")

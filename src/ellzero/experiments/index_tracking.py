@@ -17,7 +17,8 @@ import numpy as np
 from .. import risks, sets
 from ..certificates import certify
 from ..datasets.market import Market, make_market
-from ..datasets.readers import read_prices, read_rows
+from ..datasets.readers import read_prices
+from ..datasets.text_files import read_rows
 from ..minimize import minimize
 from ._report import Chapter, Files, Plan
 from ._track_report import Answer, Setting, finish
