@@ -38,7 +38,7 @@ def app() -> None:
 
 
 #: as one meets them; any other module of this folder that has a command of its own name comes after them
-_ORDER = ("fit", "path", "certify", "track", "backtest", "reproduce", "demo", "info")
+_ORDER = ("fit", "predict", "path", "certify", "track", "backtest", "reproduce", "demo", "info")
 for name in dict.fromkeys([*_ORDER, *(module.name for module in iter_modules([os.path.dirname(__file__)]))]):
     found = getattr(import_module(f".{name}", __package__), name, None)
     if isinstance(found, click.Command) and found is not app:

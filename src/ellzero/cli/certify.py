@@ -9,7 +9,8 @@ from click import FloatRange, option
 
 from ..solver.methods import Method
 from ..solver.result import Result
-from .inputs import Share, data_options, k_option, output_options, question_options, seed_option
+from .files import data_options
+from .inputs import Share, k_option, output_options, question_options, seed_option
 from .outputs import certificate_of, check_weights, read_weights, show_certificate, show_result, write_weights
 from .question import Question, prove, solve, write_page
 from .screen import Exit, Screen, command, options

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from ..solver.result import Status
-from .inputs import Share, certify_option, data_options, k_option, method_options, output_options, question_options
+from .files import data_options
+from .inputs import Share, certify_option, k_option, method_options, output_options, question_options
 from .outputs import settle, show_result, show_weights, write_weights
 from .question import Question, prove, solve, write_page
 from .screen import File, Screen, command

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
-from click import Choice, FloatRange, IntRange, argument, option
+from click import FloatRange, IntRange, option
 
 from .. import sets
-from ..datasets.readers import read_libsvm
-from ..datasets.tables import read_table
 from ..datasets.text_files import read_rows, some_of
 from ..estimators.onehot import dummy_groups
 from ..estimators.request import CLASS_LOSSES, LOSSES, WORDS, read_set
+from .files import reading
 from .screen import Exit, Refusal, options
 
 #: of all coordinates: how many, or a fraction
 Share = int | float
-_LIBSVM = (".svm", ".libsvm", ".svmlight")
 #: sets with numbers; those without are the words of the estimators
 _NUMBERED = {
     "simplex": (1, sets.Simplex),
@@ -109,79 +106,6 @@ LOSS = Read("word[:number]", _loss)
 CONSTRAINT = Read("word[:numbers]", _constraint)
 
 
-@dataclass
-class Data:
-    """A table to learn from: X, y and names, and where they come from."""
-
-    X: Any
-    y: np.ndarray
-    names: list[str]
-    path: str
-    offset: np.ndarray | None = None
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and columns of X."""
-        return int(self.X.shape[0]), int(self.X.shape[1])
-
-    def rows(self, index: np.ndarray) -> Data:
-        """Some of the rows."""
-        offset = None if self.offset is None else self.offset[index]
-        return Data(self.X[index], self.y[index], self.names, self.path, offset)
-
-    def without_offset(self, column: str) -> Data:
-        """The same with a column of X as the offset."""
-        place = self.places([column], "--offset")[0]
-        others = [j for j in range(len(self.names)) if j != place]
-        offset = np.asarray(self.X[:, [place]] @ np.ones(1), dtype=float)  # dense or not
-        if not others:
-            raise Refusal(f"--offset {column}: {self.path} has no other column to explain the target by", Exit.DATA)
-        return Data(self.X[:, others], self.y, [self.names[j] for j in others], self.path, offset)
-
-    def places(self, names: Sequence[str], asked: str) -> list[int]:
-        """Columns by name."""
-        if unknown := [name for name in names if name not in self.names]:
-            lost = f"{asked} {unknown[0]}: {self.path} has no such column; it has {some_of(self.names)}"
-            raise Refusal(lost, Exit.DATA)
-        return [self.names.index(name) for name in names]
-
-
-@contextmanager
-def reading() -> Iterator[None]:
-    """Errors of files, and of what is in them, have their own exit code."""
-    try:
-        yield
-    except FileNotFoundError as error:
-        raise Refusal(f"{error.filename}: there is no such file; check the path", Exit.DATA) from error
-    except IsADirectoryError as error:
-        raise Refusal(f"{error.filename}: this is a folder; name a file in it", Exit.DATA) from error
-    except (OSError, ValueError) as error:
-        raise Refusal(str(error), Exit.DATA) from error
-
-
-def read_data(path: str, targets: tuple[str, ...], kind: str | None, labels: bool) -> Data:
-    """A CSV or LIBSVM file, told apart by the name unless the kind is given."""
-    plain = Path(path).with_suffix("") if Path(path).suffix in (".gz", ".bz2") else Path(path)
-    if kind is None:
-        kind = "libsvm" if plain.suffix in _LIBSVM else "csv"
-    if twice := [name for name in targets if targets.count(name) > 1]:
-        raise click.UsageError(f"'--target {twice[0]}' was given twice; name each column once")
-    with reading():
-        if kind == "libsvm":
-            X, y = read_libsvm(path)
-            return Data(X, y, [f"x{i}" for i in range(X.shape[1])], path)
-        if not targets:
-            raise click.UsageError("Missing option '--target': name the column to be explained")
-        X, y, names = read_table(path, targets[0], text_target=labels)
-    data = Data(X, y, names, path)
-    more = data.places(targets[1:], "--target")
-    if not more:
-        return data
-    if len(more) == len(names):
-        raise Refusal(f"{path}: every column is a target; leave one to explain them", Exit.DATA)
-    return Data(np.delete(X, more, axis=1), np.column_stack([y, X[:, more]]), np.delete(names, more).tolist(), path)
-
-
 def read_groups(path: str, names: Sequence[str], X: Any) -> list[str]:
     """The group of every name: a CSV file with the columns symbol and sector, or feature and group; or "onehot"."""
     with reading():
@@ -240,17 +164,6 @@ def report_option(words: str) -> Callable[[Any], Any]:
     return option("--report", type=Read("file", writable), metavar="FILE", help=words)
 
 
-#: what is learnt from
-data_options = options(
-    argument("data", metavar="DATA"),
-    option(
-        "--target",
-        multiple=True,
-        metavar="COLUMN",
-        help="Column to be explained (CSV files); repeat for several that share their features.",
-    ),
-    option("--format", "kind", type=Choice(["csv", "libsvm"]), help="Default: by the file's name."),
-)
 #: what is asked
 question_options = options(
     option("--offset", metavar="COLUMN", help="Added to every prediction, before exp of poisson and gamma."),

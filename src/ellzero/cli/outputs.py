@@ -14,7 +14,7 @@ from ..datasets.text_files import read_rows
 from ..sets import ConstraintSet
 from ..solver.result import Result
 from ..sparsity import Sparsity
-from .inputs import reading
+from .files import reading
 from .screen import Exit, Refusal, Screen, as_json
 
 _MOST = 25

@@ -9,7 +9,8 @@ from click import Choice, FloatRange, option
 
 from ..solver.path import SparsePath
 from ..solver.result import Result
-from .inputs import LEVELS, data_options, method_options, output_options, question_options
+from .files import data_options
+from .inputs import LEVELS, method_options, output_options, question_options
 from .outputs import show_weights, write_weights
 from .question import Question, solve, write_page
 from .screen import Exit, Refusal, Screen, command, options

@@ -10,7 +10,8 @@ from ..estimators.request import CLASS_LOSSES, Request, classifier_ridge, read_c
 from ..risks import LinearModel
 from ..sets import ConstraintSet
 from ..solver.result import Result
-from .inputs import Data, constraint_of, read_data, read_groups
+from .files import Data, read_data
+from .inputs import constraint_of, read_groups
 from .outputs import INTERCEPT, answer_of, weights_of, write_html
 from .screen import Screen
 
@@ -33,17 +34,18 @@ class Question:
         ridge: float | None,
         intercept: bool,
         standardize: bool,
+        **how: Any,
     ) -> None:
         if len(target) > 1 and loss != "squared":
             raise click.UsageError(f"several '--target' are for the squared loss, got '--loss {loss}'")
-        self.data = read_data(data, target, kind, labels=loss in CLASS_LOSSES)
+        self.data = read_data(data, target, kind, labels=loss in CLASS_LOSSES, **how)
         self.offset = offset
         if offset is not None:
             self.data = self.data.without_offset(offset)
         self.loss = loss if isinstance(loss, str) else f"{loss[0]}:{loss[1]:g}"
         self.intercept, self.ridge = intercept, ridge or 0.0
         labels = None if groups is None else read_groups(groups, self.data.names, self.data.X)
-        self.target, self.kept = ", ".join(target) or None, keep
+        self.targets, self.target, self.kept = target, ", ".join(target) or None, keep
         self.classes = None
         if loss in CLASS_LOSSES:
             self.classes = np.unique(self.data.y)
@@ -83,11 +85,12 @@ class Question:
 
         rows, columns = self.data.shape
         return {
-            "data": self.data.path,
+            "data": str(self.data.path),
             "sha256": fingerprint(self.data.path),
             "rows": rows,
             "columns": columns,
             "target": self.target,
+            "targets": list(self.targets),
             "classes": None if self.classes is None else self.classes.tolist(),
             "loss": self.loss,
             "offset": self.offset,
@@ -103,13 +106,22 @@ class Question:
             "answer": answer_of(result),
             "intercept": b if len(b) > 1 else b[0],
             "weights": weights_of(result.x, self.names, self.labels),
+            **self._prepared(result),
         }
+
+    def _prepared(self, result: Result) -> dict[str, Any]:
+        """What `predict` has to do to the columns of other files before it can use the weights."""
+        if self.data.preparation is None:
+            return {}
+        used = {self.data.names[i % len(self.data.names)] for i in result.support.tolist()}
+        return {"preparation": self.data.preparation.only(used).as_dict()}
 
     def headline(self) -> str:
         """For people."""
         rows, columns = self.data.shape
         classes = "" if self.classes is None else f", {self.classes.size} classes"
-        return f"{self.data.path}: {rows} rows, {columns} columns{classes}; {self.loss} loss{self._smoothed()}"
+        seen = f"{self.data.path}: {rows} rows, {columns} columns{classes}; {self.loss} loss{self._smoothed()}"
+        return "\n".join([seen, *(f"  {words}" for words in self.data.told)])
 
     def _smoothed(self) -> str:
         """By how much a loss was changed to be smooth, if it was."""
@@ -123,6 +135,7 @@ class Question:
             "data": f"{self.data.path}, {rows} rows, {columns} columns",
             "explained": "the labels of the file" if self.target is None else self.target,
             **({} if self.classes is None else {"classes": ", ".join(map(str, self.classes))}),
+            **({"prepared": "; ".join(self.data.told)} if self.data.told else {}),
             "loss": self.loss + self._smoothed(),
             **({} if self.offset is None else {"offset": self.offset}),
             "ridge": f"{self.risk.ridge:.6g}",
@@ -171,7 +184,7 @@ def write_page(screen: Screen, path: str | None, result: Result, question: Quest
         "title": f"{question.data.path}: {result.support.size} nonzeros",
         "feature_names": question.names,
         "groups": question.labels,
-        "data": {question.data.path: question.data.path},
+        "data": {str(question.data.path): question.data.path},
         "spread": question.spread(),
         "summary": {row["name"].replace(INTERCEPT, "intercept"): f"{row['weight']:.6g}" for row in rows},
         **more,

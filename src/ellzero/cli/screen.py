@@ -87,6 +87,11 @@ class Screen:
         if not self.machine:
             self.out.print(Text(text, style=style or ""), soft_wrap=True)
 
+    def note(self, text: str) -> None:
+        """A line for people that does not stand among what is piped on."""
+        if not self.machine:
+            self.err.print(Text(text), soft_wrap=True)
+
     def facts(self, values: Mapping[str, Any]) -> None:
         """Names and values, aligned."""
         if self.machine:

@@ -12,7 +12,8 @@ from click import Choice, FloatRange, IntRange, option
 from ..datasets.market import Market
 from ..datasets.readers import read_prices, read_returns, read_sectors
 from ..displays import TrackingDisplay
-from .inputs import Read, check_names, reading, seed_option
+from .files import reading
+from .inputs import Read, check_names, seed_option
 from .screen import Exit, File, Refusal, options
 
 

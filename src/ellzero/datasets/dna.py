@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from .readers import PathLike, read_libsvm
+from .readers import read_libsvm
+from .text_files import PathLike
 
 CLASSES = ("ei", "ie", "n")
 N_TRAIN, N_FEATURES = 2000, 180

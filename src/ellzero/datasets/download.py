@@ -13,7 +13,7 @@ import numpy as np
 
 from .._core.lazy import need
 from .dna import N_TRAIN, Classification, fingerprint, load_dna
-from .readers import PathLike
+from .text_files import PathLike
 
 #: where the files are; `base_url` replaces everything up to the file's name (a mirror, a test server)
 SOURCES = {

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .._core.lazy import need
-from .text_files import PathLike, column_of, is_missing, located, number_of, read_rows, some_of
+from .text_files import PathLike, column_of, is_missing, located, number_of, read_rows, some_of, start_of
 
 #: read by pandas
 _FRAMES = {
@@ -70,13 +70,16 @@ class Table:
     def column(self, name: str) -> np.ndarray:
         """The numbers of a column, in which nothing may be missing."""
         j = column_of(self.path, self.names, name)
+        values = self.numbers[:, j]
         if name in self.text:
-            row = next((i for i, cell in enumerate(self.text[name]) if not is_missing(cell) and not _is_number(cell)), 0)
-            number_of(self.path, self.lines[row], name, self.text[name][row])
-        if (lost := np.flatnonzero(np.isnan(self.numbers[:, j]))).size:
+            values = np.array([_number(cell) for cell in self.text[name]])
+            for i in np.flatnonzero(~np.isfinite(values)).tolist():
+                if self.text[name][i]:
+                    number_of(self.path, self.lines[i], name, self.text[name][i])  # says what is wrong
+        if (lost := np.flatnonzero(np.isnan(values))).size:
             remedy = "fill it in, drop the row or the column, or say what becomes of it (missing: drop, mean or median)"
             raise located(self.path, self.lines[lost[0]], name, f"missing value; {remedy}")
-        return self.numbers[:, j]
+        return values
 
     def labels(self, name: str) -> np.ndarray:
         """The cells of a column that was read as text, in which nothing may be missing."""
@@ -133,7 +136,7 @@ class Preparation:
     filled: dict[str, float] = field(default_factory=dict)
 
     @classmethod
-    def learn(cls, table: Table, columns: Sequence[str], text: str = "refuse", missing: str = "refuse") -> "Preparation":
+    def learn(cls, table: Table, columns: Sequence[str], text: str, missing: str) -> "Preparation":
         """From a table; `text` and `missing` are words of `TEXT` and `MISSING`."""
         texts = [name for name in columns if name in table.text]
         if texts and text == "refuse":
@@ -197,7 +200,9 @@ class Preparation:
             for line, cell in zip(table.lines, cells, strict=True):
                 if cell not in known:
                     told = f"{cell!r} was not in the data of the fit, which has {some_of(self.levels[name])}"
-                    raise located(table.path, line, name, f"{told}; correct it, or let it have no dummy (unknown: zero)")
+                    raise located(
+                        table.path, line, name, f"{told}; correct it, or let it have no dummy (unknown: zero)"
+                    )
         dummies = self._dummies(name)
         return np.array([[cell == level for level in dummies] for cell in cells], dtype=float).reshape(len(cells), -1)
 
@@ -312,10 +317,6 @@ def _number(cell: str) -> float:
         return math.nan
 
 
-def _is_number(cell: str) -> bool:
-    return math.isfinite(_number(cell))
-
-
 def _cells(table: Table, name: str) -> list[str]:
     """The cells of a column as text; those of numbers are written as they would be in a file."""
     if name in table.text:
@@ -325,13 +326,10 @@ def _cells(table: Table, name: str) -> list[str]:
 
 def _refuse(table: Table, texts: list[str]) -> None:
     cells = table.text[texts[0]]
-    row = next(i for i, cell in enumerate(cells) if cell and not _is_number(cell))
-    try:
-        number_of(table.path, table.lines[row], texts[0], cells[row])
-    except ValueError as error:
-        raise ValueError(
-            f"{error}, or have columns of text one-hot encoded (text: onehot) or left out (ignore): {some_of(texts)}"
-        ) from None
+    row = next((i for i, cell in enumerate(cells) if cell and math.isnan(_number(cell))), 0)
+    remedy = "write it like 1234.5, or have columns of text one-hot encoded (text: onehot) or left out (ignore)"
+    problem = f"{start_of(cells[row])!r} is not a number; {remedy}: {some_of(texts)}"
+    raise located(table.path, table.lines[row], texts[0], problem)
 
 
 def _levels(table: Table, name: str, missing: str) -> list[str]:
@@ -343,8 +341,8 @@ def _levels(table: Table, name: str, missing: str) -> list[str]:
     levels = sorted({cell or _NOTHING for cell in cells})
     if len(levels) > max(20, len(cells) / 2):
         raise ValueError(
-            f"{table.path}: column {name!r} has {len(levels)} different texts in {len(cells)} rows, too many to encode; "
-            "leave it out (ignore), or encode it yourself"
+            f"{table.path}: column {name!r} has {len(levels)} different texts in {len(cells)} rows, too many to "
+            "encode; leave it out (ignore), or encode it yourself"
         )
     return levels
 
@@ -380,7 +378,9 @@ def _from_pandas(path: PathLike, reader: str, engine: str, as_text: Collection[s
         if numeric:
             numbers[:, j] = column.to_numpy(dtype=float, na_value=math.nan)
             if np.isinf(numbers[:, j]).any():
-                raise located(path, int(np.flatnonzero(np.isinf(numbers[:, j]))[0]) + 2, name, "not finite; drop the row")
+                raise located(
+                    path, int(np.flatnonzero(np.isinf(numbers[:, j]))[0]) + 2, name, "not finite; drop the row"
+                )
         if name in as_text or not numeric:
             text[name] = _texts(column, numeric)
     return Table(path, names, numbers, text, range(2, len(frame) + 2))
@@ -391,4 +391,3 @@ def _texts(column: Any, numeric: bool) -> list[str]:
     known = column.notna().tolist()
     cells = [f"{value:g}" if numeric else str(value).strip() for value in column]
     return [cell if there and not is_missing(cell) else "" for cell, there in zip(cells, known, strict=True)]
-

@@ -46,8 +46,8 @@ def read_rows(
     separator : str, optional
         One character; recognised among comma, semicolon, tab and bar unless given.
     decimal : "." or ",", optional
-        Recognised unless given: a comma where cells such as 2,5 occur, which the separator allows, and none such as 2.5.
-        Numbers are handed on with a point.
+        Recognised unless given: a comma where cells such as 2,5 occur and none such as 2.5. Numbers are handed on with
+        a point.
     """
     if separator is not None and len(separator) != 1:
         raise ValueError(f"separator must be one character, such as ';', got {separator!r}")
@@ -184,13 +184,14 @@ def number_of(path: PathLike, line: int, name: str, cell: str) -> float:
     try:
         number = float(cell)
     except ValueError:
-        raise located(path, line, name, f"{_start(cell)!r} is not a number; write it like 1234.5") from None
+        raise located(path, line, name, f"{start_of(cell)!r} is not a number; write it like 1234.5") from None
     if not math.isfinite(number):
-        raise located(path, line, name, f"{_start(cell)!r} is not finite; drop the row or the column")
+        raise located(path, line, name, f"{start_of(cell)!r} is not finite; drop the row or the column")
     return number
 
 
-def _start(cell: str, most: int = 40) -> str:
+def start_of(cell: str, most: int = 40) -> str:
+    """What a cell begins with, for messages."""
     return cell if len(cell) <= most else cell[:most] + "..."
 
 

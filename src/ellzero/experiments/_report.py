@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from .. import report as blocks
-from ..datasets.readers import PathLike
+from ..datasets.text_files import PathLike
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from .._core.interruption import whole_call
 from .._core.validation import check_count
-from ..datasets.readers import PathLike
+from ..datasets.text_files import PathLike
 from ._report import Files, Plan, Report, write
 
 Progress = Callable[[int, int, str], Any]
