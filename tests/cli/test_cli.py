@@ -155,6 +155,7 @@ def test_options_have_the_names_of_parameters_in_python():
             "json",
             "debug",
             "whole_groups",
+            "bound",
         ),  # files, screens, one word for rng
         *("certify", "select", "validation", "weights", "train", "since", "prices", "returns", "sectors"),
     }

@@ -14,8 +14,9 @@ from click import FloatRange, IntRange, option
 
 from .. import sets
 from ..datasets.text_files import read_rows, some_of
+from ..estimators.constraints import WORDS, read_set
 from ..estimators.onehot import dummy_groups
-from ..estimators.request import CLASS_LOSSES, LOSSES, WORDS, read_set
+from ..estimators.request import CLASS_LOSSES, LOSSES
 from .files import reading
 from .screen import Exit, Refusal, options
 
@@ -87,6 +88,20 @@ def _constraint(text: str) -> sets.ConstraintSet:
     return make(*numbers)  # type: ignore[no-any-return]
 
 
+def _bound(text: str) -> tuple[str, Any]:
+    """A column with its bounds, age=0,3 (either may be blank), or its sign, age=+."""
+    name, equals, rest = text.rpartition("=")
+    if equals and rest in ("+", "-"):
+        return name, rest
+    ends = rest.split(",")
+    try:
+        if equals and len(ends) == 2:
+            return name, tuple(float(end) if end.strip() else None for end in ends)
+    except ValueError:
+        pass
+    raise ValueError(f"{text!r} is no bound; write age=0,3 (either number may be left out), age=+ or age=-")
+
+
 def _loss(text: str) -> str | tuple[str, float]:
     """A loss by its word, with its number behind a colon: squared, quantile:0.9, ..."""
     word, colon, rest = text.partition(":")
@@ -104,6 +119,7 @@ SHARE = Read("number|fraction", _share)
 LEVELS = Read("K|first:last[:step]|k,k,...", _levels)
 LOSS = Read("word[:number]", _loss)
 CONSTRAINT = Read("word[:numbers]", _constraint)
+BOUND = Read("column=low,high", _bound)
 
 
 def read_groups(path: str, names: Sequence[str], X: Any) -> list[str]:
@@ -123,20 +139,28 @@ def read_groups(path: str, names: Sequence[str], X: Any) -> list[str]:
 
 
 def constraint_of(
-    parts: Sequence[sets.ConstraintSet], groups: list[str] | None, select: str, at_most: int | None
-) -> sets.ConstraintSet | None:
+    parts: Sequence[sets.ConstraintSet],
+    bounds: Sequence[tuple[str, Any]],
+    groups: list[str] | None,
+    select: str,
+    at_most: int | None,
+) -> Any:
     """The intersection of what was asked."""
     counted = select == "groups" or at_most is not None
     if counted and groups is None:
         raise click.UsageError("'--whole-groups' and '--at-most' need '--groups', a file or the word onehot")
+    if len({name for name, _ in bounds}) < len(bounds):
+        raise click.UsageError("'--bound' was given twice for a column; give both of its ends at once, as in age=0,3")
+    named = [dict(bounds)] if bounds else []
     if not parts:
-        if groups is not None and not counted:
+        if groups is not None and not counted and not bounds:
             raise click.UsageError(
                 "'--groups' needs '--constraint', the set of every group, such as l1:0.1, or '--whole-groups' or "
                 "'--at-most N', which count by groups"
             )
-        return None
-    return parts[0] if len(parts) == 1 else sets.Intersection(*parts)
+        return named[0] if named else None
+    whole = parts[0] if len(parts) == 1 else sets.Intersection(*parts)
+    return [whole, *named] if named else whole
 
 
 def check_names(k: int, available: int) -> None:
@@ -181,6 +205,13 @@ question_options = options(
         multiple=True,
         help="Γ: nonnegative, nonpositive, box:LOW,HIGH, l1:R, l2:R, linf:R, simplex:R, subsimplex:R. "
         "Repeat for an intersection.",
+    ),
+    option(
+        "--bound",
+        "bounds",
+        type=BOUND,
+        multiple=True,
+        help="Of one column's weight: age=0,3 (either may be left out), age=+ or age=-. May be repeated.",
     ),
     option(
         "--groups",

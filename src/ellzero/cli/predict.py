@@ -128,7 +128,9 @@ def predict(
             y = y.astype(str) if saved.classes is not None else y[:, None]
         else:
             if saved.preparation is None:
-                raise ValueError(f"{data}: {model} was fitted on a LIBSVM file; give one, or name it by --format libsvm")
+                raise ValueError(
+                    f"{data}: {model} was fitted on a LIBSVM file; give one, or name it by --format libsvm"
+                )
             table = table_of(source, separator, decimal, saved.targets if saved.classes is not None else ())
             y = _known(saved, table)
         predicted = saved.predictions(saved.linear(table, X, unknown))

@@ -27,6 +27,7 @@ class Question:
         loss: str | tuple[str, float],
         offset: str | None,
         constraints: tuple[ConstraintSet, ...],
+        bounds: tuple[tuple[str, Any], ...],
         groups: str | None,
         whole_groups: bool,
         at_most: int | None,
@@ -59,8 +60,10 @@ class Question:
             self.maker = read_classes(y, None, loss)
         self.risk = self.risk_of(self.data)
         counted: dict[str, Any] = {"select": "groups" if whole_groups else "features", "at_most": at_most}
-        asked = constraint_of(constraints, labels, **counted), labels, self.data.places(keep, "--keep")
-        self.request = Request.read(self.risk, *asked, standardize, **counted)
+        self.data.places([name for name, _ in bounds], "--bound")
+        asked = constraint_of(constraints, bounds, labels, **counted), labels, self.data.places(keep, "--keep")
+        names = np.array(self.data.names, dtype=object)
+        self.request = Request.read(self.risk, *asked, standardize, names, **counted)
         self.outputs = target if self.classes is None else self.classes
         self.names = coordinate_names(self.data.names, self.risk.n_features, self.outputs)
         self.labels = labels and labels * self.risk.n_outputs  # a group that is counted is one of all outputs

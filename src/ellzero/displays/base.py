@@ -59,7 +59,7 @@ def coordinate_names(given: Sequence[str] | None, size: int, classes: Any = None
 
 def names_seen(estimator: Any, size: int) -> list[str]:
     """The names of the coordinates of a fitted estimator."""
-    names = getattr(estimator, "feature_names_in_", None)
+    names = getattr(estimator, "feature_names_in_", getattr(estimator, "feature_names", None))
     if names is None and hasattr(estimator, "n_features_in_"):
         names = coordinate_names(None, estimator.n_features_in_)
     return coordinate_names(names, size, outputs_of(estimator))

@@ -44,6 +44,7 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
     method: str | Method = "auto"
     max_iter: int = 1000
     random_state: Any = None
+    feature_names: Any = None
 
     # Reading.
 
@@ -93,10 +94,32 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         return sample_weight
 
     def _request(self, risk: LinearModel, X: Any) -> Request:
-        names = getattr(self, "feature_names_in_", None)
+        names = self._names()
         groups = dummy_groups(X, names) if isinstance(self.groups, str) and self.groups == "onehot" else self.groups
         counted = {"k": getattr(self, "ks", getattr(self, "k", None)), "select": self.select, "at_most": self.at_most}
         return Request.read(risk, self.constraint, groups, self.keep, self.standardize, names, **counted)
+
+    def _names(self) -> np.ndarray | None:
+        """Those of the columns of X, or those that were given for an X without names."""
+        seen: np.ndarray | None = getattr(self, "feature_names_in_", None)
+        if self.feature_names is None:
+            return seen
+        names = np.array([str(name) for name in self.feature_names], dtype=object)
+        if len({*names}) != self.n_features_in_ or names.size != self.n_features_in_:
+            raise ValueError(
+                f"feature_names must be {self.n_features_in_} different names, one for each column of X, got "
+                f"{names.size}"
+            )
+        if seen is not None and (names != seen).any():
+            j = int(np.flatnonzero(names != seen)[0])
+            raise ValueError(f"feature_names[{j}] is {names[j]!r}, and that column of X is called {seen[j]!r}")
+        return names
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """The names of the selected features."""
+        check_is_fitted(self)
+        given = self._names() if input_features is None else input_features
+        return np.asarray(super().get_feature_names_out(given))
 
     def _answers(self, risk: LinearModel, ks: list[int], request: Request, x0: Any = None) -> list[Result]:
         rng = None if self.random_state is None else check_random_state(self.random_state).randint(2**31)
@@ -272,7 +295,8 @@ def _weakly(thing: Any) -> Callable[[], Any]:
 def table_of_coefficients(model: Any) -> str:
     """The answer as HTML: what was selected, the largest coefficients first."""
     result, coefficients, selected = model.result_, np.atleast_2d(model.coef_), model.get_support(indices=True)
-    names = getattr(model, "feature_names_in_", np.array([f"x{j}" for j in range(model.n_features_in_)], dtype=object))
+    names = model._names()
+    names = np.array([f"x{j}" for j in range(model.n_features_in_)], dtype=object) if names is None else names
     order = selected[np.argsort(-np.abs(coefficients[:, selected]).max(axis=0), kind="stable")]
     shown = order[:_MOST]
     if len(coefficients) == 1:

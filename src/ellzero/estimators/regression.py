@@ -82,9 +82,10 @@ class SparseRegressor(_Regressor):
         deviations of y if it is not given. "quantile" is the pinball loss of the median, or of another quantile τ, its
         kink smoothed over a hundredth of a robust standard deviation of y (see `ellzero.risks.Quantile`). "poisson" is
         half the deviance of counts, "gamma" that of positive amounts; their predictions are exp(x_iᵀw + b).
-    constraint : set, word or mapping, optional
+    constraint : set, word, mapping or list of these, optional
         Γ, in the units of X and y: a set of `ellzero.sets`, or "nonnegative", "nonpositive", "simplex" (w >= 0,
         Σw = 1), "subsimplex" (w >= 0, Σw <= 1). With groups, the set of every group, or a mapping from label to set.
+        Bounds and signs by the names of features: {"age": (0, 3), "bmi": "+", "bp": (None, 1)}. A list: all of them hold.
         With several targets Γ holds for the coefficients of each.
     groups : labels or "onehot", optional
         A label for each feature, or a mapping (or Series) from feature name to label; None: in no group. "onehot": the
@@ -111,6 +112,9 @@ class SparseRegressor(_Regressor):
         Iterations at the most.
     random_state : int, RandomState or None
         For methods that draw random numbers; the default method draws none.
+    feature_names : sequence of str, optional
+        Names of the columns of an X that has none, behind a transformer that returns arrays, say: for `constraint`,
+        `groups` and `keep` by name, and for reports.
 
     Attributes
     ----------

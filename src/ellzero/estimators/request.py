@@ -20,22 +20,17 @@ from ..minimize import minimize, minimize_path
 from ..risks import Gamma, Huber, LeastSquares, LinearModel, Logistic, Multinomial, Poisson, Quantile, SquaredHinge
 from ..risks.base import Risk
 from ..risks.robust import huber_delta, quantile_smoothing
-from ..sets import Box, ConstraintSet, Everywhere, GroupWise, NonNegative, Simplex, SubSimplex
+from ..sets import ConstraintSet
 from ..solver.methods import Method, preset
 from ..solver.path import SparsePath
 from ..solver.problem import for_every_output
 from ..solver.result import Result
 from ..sparsity import Coordinates, Groups, PerGroup, Rows, Sparsity
+from .constraints import check_known, read_constraint
 
 #: makes the risk of any rows: maker(X, y, ridge=, sample_weight=, offset=, fit_intercept=)
 Maker = Callable[..., LinearModel]
 
-WORDS: dict[str, Callable[[], ConstraintSet]] = {
-    "nonnegative": NonNegative,
-    "nonpositive": lambda: Box(upper=0.0),
-    "simplex": lambda: Simplex(1.0),
-    "subsimplex": lambda: SubSimplex(1.0),
-}
 LOSSES: dict[str, Maker] = {
     "squared": LeastSquares,
     "huber": Huber,
@@ -95,7 +90,7 @@ class Request:
         counted = _counted(k, labels, select, at_most, risk.n_outputs)
         sparsity = counted.within(risk.n_features, risk.n_outputs)
         whole = select == "groups" or at_most is not None  # groups are of use without a set for each of them
-        gamma = _constraint(constraint, None if constraint is None and whole else labels)
+        gamma = read_constraint(constraint, None if constraint is None and whole else labels, names, n_features)
         if gamma.n_features not in (None, n_features, risk.n_features):
             raise ValueError(
                 f"constraint={gamma!r} is made for {gamma.n_features} coefficients, and X has {n_features} features"
@@ -312,36 +307,6 @@ def typical_variance(X: Any, sample_weight: np.ndarray | None) -> float:
     return float(np.median(variances[varies])) if varies.any() else 1.0
 
 
-def _constraint(constraint: Any, labels: list[Any] | None) -> ConstraintSet:
-    if isinstance(constraint, Mapping):
-        if labels is None:
-            raise ValueError("constraint gives a set for each group, so groups must give a label for each feature")
-        return GroupWise({label: read_set(part) for label, part in constraint.items()}, labels)
-    if labels is None:
-        return read_set(constraint)
-    if constraint is None:
-        raise ValueError(
-            "groups says which features belong together, and constraint=None asks nothing of them; "
-            'give the set of every group, such as constraint=ellzero.sets.L1Ball(1.0), or select="groups" to take '
-            "groups as a whole, or at_most=2 for two features of each"
-        )
-    return GroupWise(read_set(constraint), labels)
-
-
-def read_set(constraint: Any) -> ConstraintSet:
-    """A set, from itself, its word or None."""
-    if constraint is None:
-        return Everywhere()
-    if isinstance(constraint, ConstraintSet):
-        return constraint
-    if isinstance(constraint, str) and constraint in WORDS:
-        return WORDS[constraint]()
-    raise ValueError(
-        f"constraint must be one of {', '.join(map(repr, WORDS))}, or a set such as "
-        f"ellzero.sets.L1Ball(1.0), or None; got {constraint!r}"
-    )
-
-
 def _labels(groups: Any, names: np.ndarray | None, n_features: int) -> list[Any] | None:
     """A label for each feature, None for one in no group."""
     if groups is None:
@@ -353,8 +318,10 @@ def _labels(groups: Any, names: np.ndarray | None, n_features: int) -> list[Any]
         groups = groups.to_dict()
     if isinstance(groups, Mapping):
         if names is None:
-            raise ValueError("groups maps feature names to labels, and X has no names; give a label for each feature")
-        _known(groups, names, "groups")
+            raise ValueError(
+                "groups maps feature names to labels, and X has no names; give a label for each feature, or feature_names"
+            )
+        check_known(groups, names, "groups")
         groups = [groups.get(name) for name in names]
     if isinstance(groups, (str, bytes)) or not isinstance(groups, Iterable) or getattr(groups, "ndim", 1) != 1:
         raise TypeError(f"groups must be a label for each feature, or a mapping from names to labels, got {groups!r}")
@@ -378,19 +345,10 @@ def _kept(keep: Any, names: np.ndarray | None, n_features: int) -> np.ndarray:
         keep = list(keep)
         if any(isinstance(entry, str) for entry in keep):
             if names is None:
-                raise ValueError(f"keep={keep!r} gives names, and X has none; give indices, or X as a DataFrame")
-            _known(keep, names, "keep")
+                raise ValueError(
+                    f"keep={keep!r} gives names, and X has none; give indices, X as a DataFrame, or feature_names"
+                )
+            check_known(keep, names, "keep")
             place = {name: j for j, name in enumerate(names)}
             keep = [place[name] for name in keep]
     return check_indices(keep, n_features, "keep")
-
-
-def _known(given: Iterable[Any], names: np.ndarray, argument: str) -> None:
-    known = set(names)
-    for name in given:
-        if name not in known:
-            alike = [other for other in names if str(name).lower() in str(other).lower()][:3] or list(names[:3])
-            raise ValueError(
-                f"{argument} names the feature {name!r}, which X does not have; it has {', '.join(map(repr, alike))}"
-                f"{', ...' if names.size > len(alike) else ''}"
-            )

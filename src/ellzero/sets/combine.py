@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterable
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from ._exact import project_exactly
 from ._quadratic import minimise_by_cuts
 from ._supports import choose_support
 from .base import ConstraintSet, EmptySlice, GroupsAndCaps, MemberNotFound, Support, on_host
+from .elementwise import Box, Everywhere, NonNegative
 from .polyhedron import Polyhedron
 
 _AT_FIRST = 30  # rounds, after which something else is tried
@@ -288,6 +289,19 @@ class Intersection(ConstraintSet):
 
     def __repr__(self) -> str:
         return f"Intersection({', '.join(map(repr, self.sets))})"
+
+
+def meet(*sets: ConstraintSet) -> ConstraintSet:
+    """Γ_1 ∩ ... ∩ Γ_m as simply as it can be said: boxes are one box, and one set is itself."""
+    boxes = [s for s in sets if type(s) in (Box, NonNegative)]
+    others = [s for s in sets if type(s) not in (Box, NonNegative, Everywhere)]
+    if len(boxes) > 1:
+        ends = [(0.0, np.inf) if isinstance(s, NonNegative) else (s.lower, s.upper) for s in boxes]  # type: ignore[attr-defined]
+        lower = reduce(np.maximum, [low for low, _ in ends])
+        upper = reduce(np.minimum, [high for _, high in ends])
+        boxes = [Box(lower, upper)]
+    met = [*boxes, *others] or [Everywhere()]
+    return met[0] if len(met) == 1 else Intersection(*met)
 
 
 def _is_inside(s: ConstraintSet, w: np.ndarray, index: np.ndarray, tol: float = 4.5e-16) -> bool:
