@@ -75,10 +75,10 @@ class Model:
     def linear(self, table: Table | None, X: Any, unknown: str) -> np.ndarray:
         """XWᵀ + b, with the offset of the question."""
         if table is None or self.preparation is None:
-            return np.asarray(X @ self.coefficients(None).T) + self.b
+            return np.asarray(X @ self.coefficients(None).T + self.b)
         places = {name: j for j, name in enumerate(self.preparation.names())}
-        z = self.preparation.apply(table, unknown=unknown) @ self.coefficients(places).T + self.b
-        return z if self.asked["offset"] is None else z + table.column(self.asked["offset"])[:, None]
+        z: np.ndarray = self.preparation.apply(table, unknown=unknown) @ self.coefficients(places).T + self.b
+        return z if self.asked["offset"] is None else np.asarray(z + table.column(self.asked["offset"])[:, None])
 
     def predictions(self, z: np.ndarray) -> dict[str, np.ndarray]:
         """A column for each thing that is told of the rows."""

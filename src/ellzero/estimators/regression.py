@@ -85,7 +85,7 @@ class SparseRegressor(_Regressor):
     constraint : set, word, mapping or list of these, optional
         Γ, in the units of X and y: a set of `ellzero.sets`, or "nonnegative", "nonpositive", "simplex" (w >= 0,
         Σw = 1), "subsimplex" (w >= 0, Σw <= 1). With groups, the set of every group, or a mapping from label to set.
-        Bounds and signs by the names of features: {"age": (0, 3), "bmi": "+", "bp": (None, 1)}. A list: all of them hold.
+        Bounds and signs by the names of features: {"age": (0, 3), "bmi": "+", "bp": (None, 1)}. A list: all hold.
         With several targets Γ holds for the coefficients of each.
     groups : labels or "onehot", optional
         A label for each feature, or a mapping (or Series) from feature name to label; None: in no group. "onehot": the

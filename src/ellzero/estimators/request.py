@@ -319,7 +319,7 @@ def _labels(groups: Any, names: np.ndarray | None, n_features: int) -> list[Any]
     if isinstance(groups, Mapping):
         if names is None:
             raise ValueError(
-                "groups maps feature names to labels, and X has no names; give a label for each feature, or feature_names"
+                "groups maps feature names to labels, and X has no names; give a label for each, or feature_names"
             )
         check_known(groups, names, "groups")
         groups = [groups.get(name) for name in names]
