@@ -146,6 +146,14 @@ class Question:
             **({"always kept": ", ".join(self.kept)} if self.kept else {}),
         }
 
+    def fitted(self, result: Result) -> dict[str, Any]:
+        """The target, and what the model says of its rows."""
+        z = np.asarray(self.risk.predict(result.x), dtype=float)
+        if self.classes is None:
+            return {"target": self.data.y, "predicted": np.exp(z) if self.loss in ("poisson", "gamma") else z}
+        said = z.argmax(axis=1) if z.ndim > 1 else (z > 0).astype(int)
+        return {"target": self.data.y, "predicted": self.classes[said]}
+
     def spread(self) -> np.ndarray | None:
         """The standard deviation of every column; those of sparse data would fill them up."""
         return self.data.X.std(axis=0) if isinstance(self.data.X, np.ndarray) else None
@@ -189,6 +197,7 @@ def write_page(screen: Screen, path: str | None, result: Result, question: Quest
         "groups": question.labels,
         "data": {str(question.data.path): question.data.path},
         "spread": question.spread(),
+        **question.fitted(result),
         "summary": {row["name"].replace(INTERCEPT, "intercept"): f"{row['weight']:.6g}" for row in rows},
         **more,
         "asked": {**question.tell(), **more.get("asked", {})},

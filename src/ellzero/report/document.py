@@ -23,6 +23,7 @@ from ..portfolio import IndexTracker
 from ..portfolio.backtest import Backtest
 from ..solver.path import SparsePath
 from ..solver.result import Result
+from .fit import Fit
 from .page import Page
 from .sections import SECTIONS, Told, tracking
 
@@ -42,6 +43,8 @@ def write_report(
     seed: Any = None,
     command: str = "",
     spread: Any = None,
+    target: Any = None,
+    predicted: Any = None,
 ) -> Path:
     """Write one self-contained HTML file about a result, a path, a fitted estimator or a backtest.
 
@@ -72,6 +75,10 @@ def write_report(
         How to run it again.
     spread : array, optional
         The standard deviation of every feature, where `data` does not tell it: for shares that do not depend on units.
+    target : array, optional
+        y of the same rows, for R², the deviance explained and residuals, or for classes which are taken for which.
+    predicted : array, optional
+        What the model says of these rows; an estimator tells it itself, from `data`.
 
     Returns
     -------
@@ -90,8 +97,18 @@ def write_report(
     told = Told(
         title=title, feature_names=feature_names, groups=groups, over_k=over_k, tracking=tracking, asked=asked or {},
         summary=summary, spread=data if spread is None else spread,
+        fit=None if target is None else _fit(what, data, target, predicted),
     )  # fmt: skip
     return report_page(what, told).section("Run it again", *_rerun(data, seed, command)).save(path)
+
+
+def _fit(what: Any, data: Any, target: Any, predicted: Any) -> Fit:
+    """y beside what the model says of the same rows."""
+    if predicted is None:
+        if not hasattr(what, "predict") or data is None or isinstance(data, (str, os.PathLike, Mapping)):
+            raise ValueError("target needs what the model says of its rows: give predicted, or an estimator and data=X")
+        predicted = what.predict(data)
+    return Fit(target, predicted, getattr(what, "loss", "squared"))
 
 
 @singledispatch

@@ -17,6 +17,7 @@ from ..displays.base import coordinate_names, new_figure
 from ..solver.path import SparsePath
 from ..solver.result import Result
 from .figures import picture
+from .fit import Fit
 
 
 @dataclass
@@ -34,6 +35,7 @@ class Told:
     summary: Mapping[str, Any] | None = None
     spread: Any = None
     one_unit: bool = False  # weights of a portfolio are all shares
+    fit: Fit | None = None
 
 
 def asked(result: Result, told: Told) -> list[Html]:
@@ -87,6 +89,9 @@ def selected(result: Result, told: Told) -> list[Html]:
     effect = np.zeros(x.size) if deviations is None else np.abs(x) * deviations
     if effect.any():  # weights alone depend on the units of what they multiply
         columns[label] = (effect[order] / effect.sum()).tolist()
+        if deviations is not None and not told.one_unit:
+            unit = told.fit.spread if told.fit is not None else 0.0
+            columns["wσ/σ(y)" if unit else "wσ"] = (x * deviations / (unit or 1.0))[order].tolist()
     columns["position"] = order.tolist()
     if proved:
         columns["in every best answer"] = ["proved" if i in proved else "" for i in order.tolist()]
@@ -95,6 +100,11 @@ def selected(result: Result, told: Told) -> list[Html]:
     if effect.any() and not told.one_unit:
         shown.append(paragraph("σ is the standard deviation of a feature: its share does not depend on units."))
     return shown
+
+
+def fitted(result: Result, told: Told) -> list[Html]:
+    """Observed and predicted."""
+    return [] if told.fit is None else told.fit.sections()
 
 
 def groups(result: Result, told: Told) -> list[Html]:
@@ -212,6 +222,7 @@ SECTIONS = {
     "What was asked": asked,
     "The answer": answer,
     "What was selected": selected,
+    "How well it fits": fitted,
     "Groups": groups,
     "Tracking": tracking,
     "How it was found": convergence,
