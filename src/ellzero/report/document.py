@@ -97,18 +97,18 @@ def write_report(
     told = Told(
         title=title, feature_names=feature_names, groups=groups, over_k=over_k, tracking=tracking, asked=asked or {},
         summary=summary, spread=data if spread is None else spread,
-        fit=None if target is None else _fit(what, data, target, predicted),
+        fit=None if target is None else _fit(what, data, target, predicted, asked or {}),
     )  # fmt: skip
     return report_page(what, told).section("Run it again", *_rerun(data, seed, command)).save(path)
 
 
-def _fit(what: Any, data: Any, target: Any, predicted: Any) -> Fit:
+def _fit(what: Any, data: Any, target: Any, predicted: Any, asked: Mapping[str, Any]) -> Fit:
     """y beside what the model says of the same rows."""
     if predicted is None:
         if not hasattr(what, "predict") or data is None or isinstance(data, (str, os.PathLike, Mapping)):
             raise ValueError("target needs what the model says of its rows: give predicted, or an estimator and data=X")
         predicted = what.predict(data)
-    return Fit(target, predicted, getattr(what, "loss", "squared"))
+    return Fit(target, predicted, str(getattr(what, "loss", asked.get("loss", "squared"))))
 
 
 @singledispatch
