@@ -7,7 +7,8 @@ import pytest
 
 import ellzero as ez
 from ellzero import sets
-from ellzero.sets import base
+from ellzero.sets import _heirs, base
+from ellzero.sets._multipliers import Multipliers
 from ellzero.sets.polyhedron import Polyhedron
 
 D, K = 5, 2
@@ -56,6 +57,12 @@ WRONG = {
     "slice_on": [(gives(sets.LinfBall(0.5)), "slice_on"), (gives(empty), "said to be empty")],
     "polyhedron": [(gives(lambda d: Polyhedron.box(-0.5, 0.5, d)), "polyhedron: a member"), (gives(WIDE), "exact")],
     "polyhedron_on": [(gives(lambda s: Polyhedron.box(0.0, 1.0, s.size)), "polyhedron_on")],
+    "limits": [(gives(lambda d: (np.full(d, -1.0), np.full(d, 0.5))), "limits: a member")],
+    "multipliers": [
+        (gives(lambda x, g: Multipliers(g + 1, 1 - g, 0 * g, 0 * g, 0.0)), "multipliers say"),  # a price of nothing
+        (gives(lambda x, g: Multipliers(g, -g, 0 * g + 0.5, 0 * g, 0.0)), "multipliers say"),  # a ball that is none
+        (gives(lambda x, g: Multipliers(g, -g, 0 * g, 0 * g, -0.1)), "multipliers say"),
+    ],
     "polyhedron_around": [(gives(lambda d: Polyhedron.box(-1.0, 0.0, d)), "polyhedron: a member")],
     "enclosing": [(gives([sets.LinfBall(0.9)]), "enclosing: a larger"), (gives([Unit()]), "enclosing holds")],
     "norm_squares": [(gives(np.arange(D + 1) / 2), "norm_squares: a member"), (gives(CURVE), "norm_squares must")],
@@ -104,7 +111,7 @@ def test_a_set_is_neither_closed_nor_separable_because_it_says_so():
 
 def test_no_fact_is_forgotten():
     """Whatever ConstraintSet has a name for is planted above, private pieces of families apart."""
-    facts = {name for name in vars(sets.ConstraintSet) if not name.startswith("_")} - set(base._NO_FACTS)
+    facts = {name for name in vars(sets.ConstraintSet) if not name.startswith("_")} - set(_heirs.NO_FACTS)
     assert facts == set(WRONG)
 
 

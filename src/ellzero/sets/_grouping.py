@@ -4,7 +4,9 @@ by side, so that the sets of many are projected in one call.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
@@ -12,11 +14,14 @@ import numpy as np
 from .._core.groups import some
 from ._range import project_in_range
 from .base import ConstraintSet
+from .polyhedron import Polyhedron
 from .rows import RowSet
 
 if TYPE_CHECKING:
     from ..sparsity import Sparsity
     from .groups import GroupWise
+
+Inner = list[tuple[Any, ConstraintSet, np.ndarray]]  # name, set, members
 
 
 def assign_sets(sets: Any, members: Mapping[Any, np.ndarray]) -> list[ConstraintSet | None]:
@@ -156,3 +161,27 @@ def crossing(gamma: GroupWise, numbers: np.ndarray) -> list[tuple[ConstraintSet,
     np.maximum.at(high, group, numbers)
     found = ((gamma.sets[g], gamma._members[g]) for g in np.flatnonzero(low[:-1] < high[:-1]))
     return [(s, m) for s, m in found if s is not None]
+
+
+def alike(inner: Inner) -> list[tuple[ConstraintSet, np.ndarray]]:
+    """The sets, and the members of groups of one size that share a set, a group a row."""
+    alike: dict[tuple[int, int], tuple[ConstraintSet, list[np.ndarray]]] = {}
+    for _, s, members in inner:
+        alike.setdefault((id(s), members.size), (s, []))[1].append(members)
+    return [(s, np.array(rows)) for s, rows in alike.values()]
+
+
+def shape_of(inner: Inner, d: int) -> tuple[Polyhedron, np.ndarray]:
+    """The bounds and caps of d coordinates, and where they do not tell all."""
+    shape, curved = Polyhedron.box(-math.inf, math.inf, d), np.zeros(d, dtype=bool)
+    rows = [shape]
+    for _, s, index in inner:
+        if (part := s.polyhedron(index.size)) is None:
+            curved[index] = True
+            continue
+        shape.lower[index], shape.upper[index] = part.lower, part.upper
+        wide = np.zeros((part.h.size, d))
+        wide[:, index] = part.A
+        rows.append(replace(part, A=wide))
+    A, h, equal = (np.concatenate([getattr(part, name) for part in rows]) for name in ("A", "h", "equal"))
+    return Polyhedron(shape.lower, shape.upper, A, h, equal, all(part.exact for part in rows)), curved

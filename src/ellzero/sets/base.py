@@ -13,6 +13,8 @@ import numpy as np
 from .._core.arrays import Array, finfo_eps, is_array, norm, to_host
 from .._core.validation import check_indices, check_nonnegative, check_vector, require_finite
 from ..sparsity import Sparsity, as_sparsity
+from ._heirs import inherited_facts, is_ours, is_redefined
+from ._multipliers import Multipliers, in_ellipsoid, under_caps
 from ._range import short
 from ._slices import EmptySlice as EmptySlice
 from ._slices import MemberNotFound as MemberNotFound
@@ -36,24 +38,6 @@ class Support(NamedTuple):
     n: np.ndarray
     slack: float
     spread: float
-
-
-#: what makes a set the set it is: a class that writes one of these anew is another set than the one it inherits from
-_DEFINING = ("project", "on", "_project_rows", "_parameters", "_parameter_padding", "_bounds", "_positions")
-#: what is no statement about a set; all else that ConstraintSet names is a fact that is told of a set, and believed
-_NO_FACTS = (
-    "n_features", "redefined", "project", "contains", "preserves_support", "support_for", "require_features",
-    "require_room", "_arguments",
-)  # fmt: skip
-
-
-def _is_ours(cls: type) -> bool:
-    return cls.__module__.startswith("ellzero.sets.")
-
-
-def _owner(cls: type, name: str) -> type:
-    """The class from which a name comes; ConstraintSet where none has it."""
-    return next((base for base in cls.__mro__ if name in vars(base)), ConstraintSet)
 
 
 class ConstraintSet(ABC):
@@ -88,11 +72,10 @@ class ConstraintSet(ABC):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        heir = not _is_ours(cls) and any(_is_ours(base) and not isabstract(base) for base in cls.__mro__[1:])
-        cls.redefined = heir and any(not _is_ours(_owner(cls, name)) for name in _DEFINING)
-        for name, default in vars(ConstraintSet).items() if cls.redefined else ():
-            if not (name in _NO_FACTS or name.startswith(("__", "_abc"))) and _is_ours(_owner(cls, name)):
-                setattr(cls, name, default)
+        heir = not is_ours(cls) and any(is_ours(base) and not isabstract(base) for base in cls.__mro__[1:])
+        cls.redefined = heir and is_redefined(cls)
+        for name in inherited_facts(cls, ConstraintSet) if cls.redefined else ():
+            setattr(cls, name, vars(ConstraintSet)[name])
 
     @abstractmethod
     def project(self, v: Array, support: Array | None = None) -> Array:
@@ -300,6 +283,25 @@ class ConstraintSet(ABC):
     def shadow_prices(self, w: np.ndarray, c: np.ndarray) -> tuple[Any, Any]:
         """(λ, θ): a newcomer i is worth |c_i - λ_i| - θ_i at w, c being the negative gradient; 0 if not known."""
         return 0.0, 0.0
+
+    def multipliers(self, x: np.ndarray, g: np.ndarray) -> Multipliers | None:
+        """What Γ adds to the slope g at x: how steep, and how curved, <g, w - x> is at least for members w.
+
+        The closer -g is to a normal of Γ at x, the more it tells; it holds for every x and g. None if not known.
+        """
+        if (ellipsoid := self._ellipsoid(np.arange(x.size))) is not None:
+            return in_ellipsoid(*ellipsoid, x, g)
+        shape = self.polyhedron(x.size)
+        return None if shape is None else under_caps(shape, x, g)
+
+    def limits(self, n_features: int) -> tuple[np.ndarray, np.ndarray]:
+        """Bounds that each coordinate of every member keeps; infinite where there are none."""
+        shape, (c, r) = self.polyhedron_around(n_features), self._ellipsoid(np.arange(n_features)) or (1.0, math.inf)
+        reach = np.minimum(shape.reach(), r / c)
+        if self.closed_under_zeroing:  # a member with one nonzero is as long as that is large
+            reach = np.minimum(reach, math.sqrt(self.norm_squares(n_features, 1)[-1]))
+        reach = (1 + 1e-12) * reach
+        return np.maximum(shape.lower, -reach), np.minimum(shape.upper, reach)
 
     def require_member(self, support: np.ndarray) -> None:
         """Raise EmptySlice if no member is found that is zero outside the support."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -14,7 +13,21 @@ from .._core.arrays import Array, like, namespace, norm, to_host
 from .._core.groups import read_groups
 from ..sparsity import Sparsity, as_sparsity
 from ._allocation import Block, allocate
-from ._grouping import Family, Padded, assign_sets, crossing, in_blocks, in_rows, is_ranked, nest, project_blocks
+from ._grouping import (
+    Family,
+    Inner,
+    Padded,
+    alike,
+    assign_sets,
+    crossing,
+    in_blocks,
+    in_rows,
+    is_ranked,
+    nest,
+    project_blocks,
+    shape_of,
+)
+from ._multipliers import Multipliers, product
 from ._range import in_range, narrowed, towards_zero
 from ._slices import maximum_over_atoms
 from ._supports import choose_support
@@ -25,7 +38,6 @@ from .rows import objective
 
 _LARGEST = 2**20  # entries of the matrix of all bounds and caps that is kept
 _Layout = tuple[list[Block], list[tuple[ConstraintSet, np.ndarray]]]
-_Inner = list[tuple[Any, ConstraintSet, np.ndarray]]  # name, set, members
 
 
 class GroupWise(ConstraintSet):
@@ -240,11 +252,11 @@ class GroupWise(ConstraintSet):
         return [self._with({name: sets[0] for name, sets in larger.items() if sets})]
 
     def polyhedron(self, n_features: int) -> Polyhedron | None:
-        shape, curved = _shape_of(self._inner, n_features)
+        shape, curved = shape_of(self._inner, n_features)
         return None if curved.any() else shape
 
     def polyhedron_around(self, n_features: int) -> Polyhedron:
-        return _shape_of(self._inner, n_features)[0]
+        return shape_of(self._inner, n_features)[0]
 
     def polyhedron_on(self, support: np.ndarray) -> Polyhedron | None:
         """The bounds and caps on the support, cut out of the whole.
@@ -259,7 +271,7 @@ class GroupWise(ConstraintSet):
 
     @cached_property
     def _whole(self) -> tuple[Polyhedron, np.ndarray]:
-        return _shape_of(self._inner, self._group.size)
+        return shape_of(self._inner, self._group.size)
 
     def norm_squares(self, n_features: int, k: int) -> np.ndarray:
         """The largest increments of all groups; infinite where a coordinate is free."""
@@ -297,6 +309,16 @@ class GroupWise(ConstraintSet):
             shift[index], price[index] = s.shadow_prices(w[index], c[index])
         return shift, price
 
+    def multipliers(self, x: np.ndarray, g: np.ndarray) -> Multipliers | None:
+        return product(g, ((m, s.multipliers(x[m], g[m])) for _, s, m in self._inner if m.size))
+
+    def limits(self, n_features: int) -> tuple[np.ndarray, np.ndarray]:
+        lower, upper = np.full(n_features, -math.inf), np.full(n_features, math.inf)
+        for s, index in self._alike:
+            if index.size:
+                lower[index], upper[index] = s.limits(index.shape[1])
+        return lower, upper
+
     def groups_and_caps(self, n_features: int) -> GroupsAndCaps:
         labels = [None if g < 0 else self.names[g] for g in self.group_of(np.arange(n_features)).tolist()]
         radii = {name: float(getattr(s, "radius", math.inf)) for name, s, _ in self._inner}
@@ -306,14 +328,14 @@ class GroupWise(ConstraintSet):
         return [partial(_project_within, s, index) for _, s, index in self._inner if index.size]
 
     @cached_property
-    def _inner(self) -> _Inner:
+    def _inner(self) -> Inner:
         """The groups that are not free: name, set, members."""
         groups = zip(self.names, self.sets, self._members, strict=True)
         return [(name, s, members) for name, s, members in groups if s is not None]
 
     @cached_property
     def _alike(self) -> list[tuple[ConstraintSet, np.ndarray]]:
-        return _alike(self._inner)
+        return alike(self._inner)
 
     def _with(self, sets: Mapping[Any, ConstraintSet]) -> GroupWise:
         """The same groups with other sets."""
@@ -362,27 +384,3 @@ def _project_within(s: ConstraintSet, index: np.ndarray, u: np.ndarray) -> np.nd
     moved = u.copy()
     moved[index] = s.project(u[index])
     return moved
-
-
-def _alike(inner: _Inner) -> list[tuple[ConstraintSet, np.ndarray]]:
-    """The sets, and the members of groups of one size that share a set, a group a row."""
-    alike: dict[tuple[int, int], tuple[ConstraintSet, list[np.ndarray]]] = {}
-    for _, s, members in inner:
-        alike.setdefault((id(s), members.size), (s, []))[1].append(members)
-    return [(s, np.array(rows)) for s, rows in alike.values()]
-
-
-def _shape_of(inner: _Inner, d: int) -> tuple[Polyhedron, np.ndarray]:
-    """The bounds and caps of d coordinates, and where they do not tell all."""
-    shape, curved = Polyhedron.box(-math.inf, math.inf, d), np.zeros(d, dtype=bool)
-    rows = [shape]
-    for _, s, index in inner:
-        if (part := s.polyhedron(index.size)) is None:
-            curved[index] = True
-            continue
-        shape.lower[index], shape.upper[index] = part.lower, part.upper
-        wide = np.zeros((part.h.size, d))
-        wide[:, index] = part.A
-        rows.append(replace(part, A=wide))
-    A, h, equal = (np.concatenate([getattr(part, name) for part in rows]) for name in ("A", "h", "equal"))
-    return Polyhedron(shape.lower, shape.upper, A, h, equal, all(part.exact for part in rows)), curved

@@ -10,7 +10,7 @@ from .._core.validation import check_count, check_k, check_positive
 from ..sets import ConstraintSet, EmptySlice
 from ..sets.polyhedron import Polyhedron
 from ..sparsity import Sparsity, as_sparsity
-from ._structures import attack_structures
+from ._structures import attack_multipliers, attack_structures
 
 
 def check_set(
@@ -120,6 +120,7 @@ class _Attack:
             if norm(v - p) > self.tol * (1 + norm(v)) and not self.constraint.violation(v) > 0:
                 self.fail("violation() is 0 outside Γ, where the projection moves the vector", v=v, projection=p)
         self.whole_facts(pairs)
+        attack_multipliers(self, pairs)
         if self.constraint.needs_entry and not project(np.zeros(self.d)).any():
             self.fail("needs_entry says that zero is not a member, and project says that it is")
 
