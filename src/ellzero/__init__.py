@@ -18,6 +18,8 @@ _LAZY = {"datasets", "displays", "estimators", "experiments", "portfolio", "repo
 _LAZY_NAMES = {
     "Certificate": "certificates",
     "certify": "certificates",
+    "Beats": "certificates",
+    "beats": "certificates",
     "guarantee": "theory.guarantees",
     "IndexTracker": "portfolio",
     "SparseClassifier": "estimators",

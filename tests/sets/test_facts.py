@@ -8,7 +8,7 @@ import pytest
 import ellzero as ez
 from ellzero import sets
 from ellzero.sets import _heirs, base
-from ellzero.sets._multipliers import Multipliers
+from ellzero.sets.multipliers import Multipliers
 from ellzero.sets.polyhedron import Polyhedron
 
 D, K = 5, 2

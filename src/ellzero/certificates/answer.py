@@ -23,10 +23,11 @@ class NoBound(Exception):
     """Nothing useful is known below R; the message says why, and what would help."""
 
 
-def _too_small(risk: Risk) -> bool:
-    """Whether squares of the data are lost."""
+def require_squares(risk: Risk) -> None:
+    """Raise NoBound where squares of the data are lost."""
     squares = risk.squares()
-    return squares is not None and bool(((squares > 0) & (squares < 1e-280)).any())
+    if squares is not None and bool(((squares > 0) & (squares < 1e-280)).any()):
+        raise NoBound("the data are so small that their squares underflow; rescale them")
 
 
 class Answer:
@@ -58,30 +59,12 @@ class Answer:
         self.supports = supports_of(problem.sparsity, self.d)
         if not risk.has_gradient:
             raise NoBound("a black box has no gradients, and without convexity no value bounds another")
-        self.x = to_host(result.x).astype(float)
-        self.at_zero = risk.at(risk.zero).value
-        here = self._measure(self.x, np.flatnonzero(self.x), closely=False)
+        self.x, here, self.at_zero = own_point(risk, result)
         self.value, self.error, self._grain = here.value, here.error, here.grain
-        self._check()
         if not risk.convex:
             raise NoBound("R is not known to be convex; if it is, say so (Smooth(..., convex=True))")
-        if _too_small(risk):
-            raise NoBound("the data are so small that their squares underflow; rescale them")
+        require_squares(risk)
         self.readable = risk.readable
-
-    def _check(self) -> None:
-        """The result must be one of this risk: everything rests on its objective."""
-        if self.x.size != self.d:
-            raise ValueError(
-                f"result must be what ellzero.minimize returned for this risk: it has {self.x.size} coordinates, the "
-                f"risk {self.d}"
-            )
-        value, fun = self.value, self.result.fun
-        if not abs(value - fun) <= 1e-9 * abs(value) + 1e-12 * abs(self.at_zero) + 2 * self.error:
-            raise ValueError(
-                f"result must be what ellzero.minimize returned for this risk: its objective is {fun:.8g}, "
-                f"but R of its x is {value:.8g} here"
-            )
 
     @cached_property
     def form(self) -> QuadraticForm | None:
@@ -108,17 +91,8 @@ class Answer:
 
     def measured(self, x: np.ndarray) -> tuple[float, float]:
         """R(x), and how far that may be off."""
-        here = self._measure(x, np.flatnonzero(x), closely=False)
+        here = measure(self.risk, x, np.flatnonzero(x), closely=False)
         return here.value, here.error
-
-    def _measure(self, x: np.ndarray, support: np.ndarray, *, closely: bool) -> Measured:
-        here = self.risk.measured(x, support, closely=closely)
-        if here is None or not math.isfinite(here.value):
-            point, nu = self.risk.at(self.risk.as_vector(x)), self.risk.strong_convexity
-            curved = max(0.0, nu.value) if nu.source != "estimate" and math.isfinite(nu.value) else 0.0
-            rounding = max(EPS, finfo_eps(self.risk.zero)) * max(self.d, self.risk.n_terms)
-            here = PlainMeasure(point.value, x, to_host(point.gradient).astype(float), support, curved, rounding)
-        return here
 
     def refit(self, support: np.ndarray) -> tuple[float, np.ndarray]:
         """The least R on a support, and where it is attained."""
@@ -132,7 +106,7 @@ class Answer:
         value, w = self.refit(support)
         if self.result.fun < value and np.isin(np.flatnonzero(self.x), support).all():
             w = self.x.copy()
-        here, across = self._measure(w, support, closely=True), 0.0
+        here, across = measure(self.risk, w, support, closely=True), 0.0
         if here.shifts is not None and gamma.whole_space:
             across = 1.0
         elif here.shifts is not None and gamma.orthant:
@@ -141,11 +115,39 @@ class Answer:
             across = 1 / (1 + 2 * math.sqrt(max(shift.size for shift in here.shifts)))
             for shift in here.shifts:
                 w[support[shift]] -= w[support[shift]].min()
-            here = self._measure(w, support, closely=True)
+            here = measure(self.risk, w, support, closely=True)
         x, reach = w[support], largest_norm(gamma, max(self.supports.nonzeros, 1), self.d)
         extent = math.inf if reach is None else reach + float(np.linalg.norm(x))
         part = Slice(lambda v: gamma.supporting(v, support), extent, across, gamma.separable)
         return bound_on_support(here, x, part, 0.1 * self.allowance(here.value), self.deadline)
+
+
+def measure(risk: Risk, x: np.ndarray, support: np.ndarray, *, closely: bool) -> Measured:
+    """R at x with its rounding, as far as that is known of the risk."""
+    here = risk.measured(x, support, closely=closely)
+    if here is None or not math.isfinite(here.value):
+        point, nu = risk.at(risk.as_vector(x)), risk.strong_convexity
+        curved = max(0.0, nu.value) if nu.source != "estimate" and math.isfinite(nu.value) else 0.0
+        rounding = max(EPS, finfo_eps(risk.zero)) * max(risk.n_features, risk.n_terms)
+        here = PlainMeasure(point.value, x, to_host(point.gradient).astype(float), support, curved, rounding)
+    return here
+
+
+def own_point(risk: Risk, result: Result) -> tuple[np.ndarray, Measured, float]:
+    """x of a result, R there and R(0); the result must be one of this risk: everything rests on its objective."""
+    x, d = to_host(result.x).astype(float), risk.n_features
+    if x.size != d:
+        raise ValueError(
+            f"result must be what ellzero.minimize returned for this risk: it has {x.size} coordinates, the risk {d}"
+        )
+    at_zero, here = risk.at(risk.zero).value, measure(risk, x, np.flatnonzero(x), closely=False)
+    value, fun = here.value, result.fun
+    if not abs(value - fun) <= 1e-9 * abs(value) + 1e-12 * abs(at_zero) + 2 * here.error:
+        raise ValueError(
+            f"result must be what ellzero.minimize returned for this risk: its objective is {fun:.8g}, "
+            f"but R of its x is {value:.8g} here"
+        )
+    return x, here, at_zero
 
 
 def without_copies(

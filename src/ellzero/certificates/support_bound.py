@@ -56,7 +56,7 @@ def bound_on_support(here: Measured, x: np.ndarray, part: Slice, enough: float, 
     best, base = -math.inf, here.value - here.error
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         bowl = _Bowl(here, x, part.across)
-        for r in _residuals(here, x, part):
+        for r in residuals(*here.slopes, x, part):
             loss = min(_flat_loss(here, r, part.extent), bowl.loss(r))
             if not math.isnan(loss):
                 best = max(best, base - r.offset - loss)
@@ -66,8 +66,8 @@ def bound_on_support(here: Measured, x: np.ndarray, part: Slice, enough: float, 
 
 
 @dataclass
-class _Residual:
-    """What a projected step leaves."""
+class Residual:
+    """What a projected step leaves: on the slice <g, w-x> >= -Σ_i entries_i|w_i-x_i| - spread·||w-x|| - offset."""
 
     entries: np.ndarray  #: |r|/η entry by entry with all doubts
     offset: float  #: e₀
@@ -79,13 +79,13 @@ class _Residual:
         return 1.001 * norm(self.entries / D) + (self.spread / float(D.min()) if self.spread else 0.0)
 
 
-def _residuals(here: Measured, x: np.ndarray, part: Slice) -> Iterator[_Residual]:
-    slopes, doubt = here.slopes
+def residuals(slopes: np.ndarray, doubt: np.ndarray, x: np.ndarray, part: Slice) -> Iterator[Residual]:
+    """What projected steps of several sizes leave of these slopes, each off by at most so much; the best come first."""
     s = x.size
     g, rest = slopes[:s], np.abs(slopes[s:]) + doubt[s:]  # the intercept is free: all of its slope is left over
     length, steep = norm(x), norm(g)
     if steep == 0:
-        yield _Residual(np.concatenate([doubt[:s], rest]), 0.0, 0.0, np.zeros(doubt.size))
+        yield Residual(np.concatenate([doubt[:s], rest]), 0.0, 0.0, np.zeros(doubt.size))
         return
     for eta in min((length or 1.0) / steep, 1e100) * _SIZES:
         v = x - eta * g
@@ -98,10 +98,10 @@ def _residuals(here: Measured, x: np.ndarray, part: Slice) -> Iterator[_Residual
         holds = np.zeros(doubt.size)
         if part.separable:
             holds[:s] = 0.99 * np.where(away == 0, np.abs(n), 0.0) / eta
-        yield _Residual(np.concatenate([entries, rest]), max(offset, 0.0) / eta, spread / eta, holds)
+        yield Residual(np.concatenate([entries, rest]), max(offset, 0.0) / eta, spread / eta, holds)
 
 
-def _flat_loss(here: Measured, r: _Residual, extent: float) -> float:
+def _flat_loss(here: Measured, r: Residual, extent: float) -> float:
     """e·extent, and what a matrix that is not quite semidefinite may take."""
     if not math.isfinite(extent) or here.n_free:
         return math.inf
@@ -126,7 +126,7 @@ class _Bowl:
         self.reaches = [math.inf, *(_REACHES / farthest if here.surely_convex else ())]
         self._floor: dict[float, tuple[np.ndarray, float]] = {}
 
-    def loss(self, r: _Residual) -> float:
+    def loss(self, r: Residual) -> float:
         """e²/(2m) for the largest reach ρ that will do: shorter ones are hardly better curved."""
         e = r.norm(self.D)
         for reach in self.reaches:

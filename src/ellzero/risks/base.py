@@ -12,11 +12,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from .._core.arrays import Array, index_like, like, scatter, to_host
+from .._core.arrays import Array, finfo_eps, index_like, like, norm, scatter, to_host
 from .._core.directions import Directions
 from .._core.validation import NotFinite, as_numbers, check_indices, check_vector
 from ..design import take
-from .accuracy import Measured, QuadraticForm, SmoothPart
+from .accuracy import EPS, Measured, QuadraticForm, SmoothPart
 from .curvature import Curvature, SelectedCurvature
 from .point import Constant as Constant
 from .point import Point as Point
@@ -144,6 +144,11 @@ class Risk(ABC):
         """ν with ∇²R ⪰ ν·I everywhere."""
         return Constant(0.0 if self.convex else -math.inf, "bound")
 
+    @property
+    def known_convexity(self) -> Constant | None:
+        """`strong_convexity` where it is positive and costs nothing, or nothing more; None otherwise."""
+        return None
+
     def rescaled(self, scales: Any) -> Risk:
         """u ↦ R(scales∘u): the same risk in other units."""
         scales = check_vector(scales, "scales", self.n_features)
@@ -219,6 +224,15 @@ class Risk(ABC):
         Closely: as accurately as possible, for a proof; otherwise as accurately as R itself needs.
         """
         return None
+
+    def enclosed_gradient(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """∇R(w) on the host and in double precision, and how far each entry may be off.
+
+        Here a gradient is taken for as exact as sums of so many terms are, each as large as ∇R(w) or ∇R(0).
+        """
+        gradient, first = (to_host(self.at(v).gradient).astype(float) for v in (self.as_vector(w), self.zero))
+        unit = 64 * max(EPS, finfo_eps(self.zero)) * max(self.n_features, self.n_terms)
+        return gradient, np.full(gradient.size, unit * (norm(gradient) + norm(first)))
 
     def accurate_value(self, w: np.ndarray) -> float | None:
         """R(w) in double precision, however its terms cancel: what is said of an answer; None where it is not known."""

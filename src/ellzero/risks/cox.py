@@ -11,7 +11,7 @@ from .._core.validation import check_vector
 from ..design import in_double
 from .accuracy import EPS, Measured
 from .base import Point, Risk, changed
-from .cox_accuracy import CoxPart, measure
+from .cox_accuracy import CoxPart, enclosed_gradient, measure
 from .linear import LinearModel
 from .linear_curvature import LinearCurvature
 from .partial_likelihood import Partial, PartialLikelihood
@@ -195,6 +195,9 @@ class Cox(LinearModel):
 
     def smooth_part(self) -> CoxPart:
         return CoxPart(self)
+
+    def enclosed_gradient(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return enclosed_gradient(self, w) if self.design.explicit else super().enclosed_gradient(w)
 
     def measured(self, w: np.ndarray, support: np.ndarray, *, closely: bool = True) -> Measured | None:
         return measure(self, w, support, closely=closely)

@@ -43,14 +43,18 @@ class CoxMeasure(Measured):
         """Midway between the extremes of each column: R does not see what is added to all predictions."""
         return np.asarray(0.5 * self.X.min(axis=0) + 0.5 * self.X.max(axis=0))
 
-    @cached_property
-    def slopes(self) -> tuple[np.ndarray, np.ndarray]:
+    @property
+    def slopes_of_terms(self) -> tuple[np.ndarray, np.ndarray]:
+        """The slope of R in each prediction, and how far it may be off."""
         share, chance = self.model.partial.share, self.look.flat("chance")
-        V, size = self.X - self.centres, np.abs(self.X) + np.abs(self.centres)
-        a = chance - share
         # shares change by at most a factor exp(2 max off)
         lost = (math.expm1(2.02 * float(self.off.max(initial=0.0))) + self.rounding) * chance
-        lost += (self.rounding + 4 * EPS) * share
+        return chance - share, lost + (self.rounding + 4 * EPS) * share
+
+    @cached_property
+    def slopes(self) -> tuple[np.ndarray, np.ndarray]:
+        V, size = self.X - self.centres, np.abs(self.X) + np.abs(self.centres)
+        a, lost = self.slopes_of_terms
         gradient = a @ V + self.model.ridge * self.w
         doubt = lost @ np.abs(V) + (len(V) + 8) * EPS * (np.abs(a) @ size) + 4 * EPS * self.model.ridge * np.abs(self.w)
         return gradient, 1.01 * doubt
@@ -96,6 +100,17 @@ def measure(model: Cox, w: np.ndarray, support: np.ndarray, *, closely: bool = T
         if not closely:
             close.grain = plain.grain
         return close
+
+
+def enclosed_gradient(model: Cox, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """∇R(w) in double precision, and how far each entry may be off: see `linear_accuracy`."""
+    support = np.flatnonzero(w)
+    with np.errstate(over="ignore", invalid="ignore"):
+        a, lost = CoxMeasure(model.on_host(support), w[support], accurate=False).slopes_of_terms
+        gradient = model.design.correlations(a) + model.ridge * w
+        lost = lost + (a.size + 8) * EPS * np.abs(a)
+        doubt = 1.01 * np.sqrt(model.design.squares) * float(np.linalg.norm(lost))
+        return gradient, doubt + 4 * EPS * (model.ridge * np.abs(w) + np.abs(gradient))
 
 
 class CoxPart(LinearPart):

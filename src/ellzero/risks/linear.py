@@ -14,7 +14,7 @@ from .accuracy import EPS, Measured
 from .base import Constant, Point, Risk, changed, own_names
 from .curvature import Curvature
 from .damped import Damped
-from .linear_accuracy import LinearPart, measure
+from .linear_accuracy import LinearPart, enclosed_gradient, measure
 from .linear_curvature import LinearCurvature
 from .terms import LinearTerms
 
@@ -312,6 +312,9 @@ class LinearModel(LinearTerms):
     def measured(self, w: np.ndarray, support: np.ndarray, *, closely: bool = True) -> Measured | None:
         return measure(self, w, support, closely=closely)
 
+    def enclosed_gradient(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return enclosed_gradient(self, w) or super().enclosed_gradient(w)
+
     @property
     def zero(self) -> Array:
         return self.design.zeros(self.n_features)
@@ -323,6 +326,6 @@ _DEFINING = {"_loss", "_slope", "_predict", "_collect", "_forward", "_value", "_
 _FACTS = {
     "_bend", "_curvature", "_of_residual", "_mean_loss", "_accurate_loss", "_loss_sizes", "_least_bend",
     "_slope_sizes", "_slope_bounds", "_best_intercept", "_intercept_bracket", "_intercept_extent", "likelihood",
-    "deviance", "lower_bound", "smoothness", "strong_convexity", "curvature", "hessian_bound", "quadratic_form",
-    "is_settled", "measured", "smooth_part",
+    "deviance", "lower_bound", "smoothness", "strong_convexity", "known_convexity", "curvature", "hessian_bound",
+    "quadratic_form", "is_settled", "measured", "smooth_part", "enclosed_gradient", "_intercept_doubt",
 }  # fmt: skip

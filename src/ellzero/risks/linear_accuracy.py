@@ -103,9 +103,9 @@ class LinearMeasure(Measured):
     def _output(self) -> np.ndarray:
         return np.concatenate([self.output, np.arange(self.n_free)]).astype(np.intp)
 
-    @cached_property
-    def slopes(self) -> tuple[np.ndarray, np.ndarray]:
-        model, z, off, V = self.model, self.z, self.off, self.unknowns
+    def slopes_of_terms(self, off: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The slope of each term in its predictions, and how much its sums may lose, where these are off by so much."""
+        model, z = self.model, self.z
         slope = model._slope(z, model.y)
         if z.ndim > 1:
             change = np.repeat(2.0 * off.max(axis=1, keepdims=True), z.shape[1], axis=1)
@@ -113,8 +113,13 @@ class LinearMeasure(Measured):
             change = np.maximum(model._slope(z + off, model.y) - slope, slope - model._slope(z - off, model.y))
         share = self.share.reshape(-1, *[1] * (z.ndim - 1))
         a, lost = share * slope, share * (change + 8 * EPS * (np.abs(slope) + model._slope_sizes()))
-        lost = lost + (len(V) + 8) * EPS * np.abs(a)
-        if z.ndim > 1:
+        return a, lost + (len(z) + 8) * EPS * np.abs(a)
+
+    @cached_property
+    def slopes(self) -> tuple[np.ndarray, np.ndarray]:
+        model, V = self.model, self.unknowns
+        a, lost = self.slopes_of_terms(self.off)
+        if self.z.ndim > 1:
             a, lost = a[:, self._output], lost[:, self._output]
             gradient, doubt = np.einsum("ij,ij->j", V, a), np.einsum("ij,ij->j", np.abs(V), lost)
         else:
@@ -181,6 +186,35 @@ def measure(model: LinearTerms, w: np.ndarray, support: np.ndarray, *, closely: 
         if not closely:
             close.grain = plain.grain
         return close
+
+
+def enclosed_gradient(model: LinearTerms, w: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """∇R(w) in double precision, and how far each entry may be off; None where nothing is known of rounding.
+
+    Predictions come from the columns that w uses, with their errors; the slopes of the terms lie between those at both
+    ends, and Σ_i |X_ij| times what each of them may lose is at most ||x_j|| times the length of these losses. One
+    product with X. The best intercept for w lies within so much of the one that was found.
+    """
+    if not (model.convex and model.design.explicit) or type(model)._loss_sizes is LinearTerms._loss_sizes:
+        return None
+    n, p = model.design.shape
+    support = np.flatnonzero(w)
+    features, place = np.unique(support % p, return_inverse=True)
+    with np.errstate(over="ignore", invalid="ignore"):
+        here = LinearMeasure(model.on_host(features), w[support], place, support // p, accurate=False)
+        off = here.off
+        if model.fit_intercept:
+            off = off + here.model._intercept_doubt(here.z, off, here.share)
+        a, lost = here.slopes_of_terms(off)
+        design, sizes = model.design, np.sqrt(model.design.squares)
+        if waits(design.reference):  # not fetched from where it is: rounded there
+            lost = lost + (n + 16) * finfo_eps(design.reference) * np.abs(a)
+            columns = to_host(design.adjoint(design.asarray(a))).astype(float).reshape(p, -1)
+        else:
+            columns = np.column_stack([design.correlations(np.ascontiguousarray(one)) for one in a.reshape(n, -1).T])
+        doubt = 1.01 * sizes[:, None] * np.sqrt(np.sum(lost.reshape(n, -1) ** 2, axis=0))
+        gradient = columns.T.ravel() + model.ridge * w
+        return gradient, doubt.T.ravel() + 4 * EPS * (model.ridge * np.abs(w) + np.abs(gradient))
 
 
 class LinearPart(SmoothPart):

@@ -135,6 +135,14 @@ class LeastSquares(LinearModel):
         smallest = self._spectrum[1]
         return Constant(2.0 * smallest.value + self.ridge, smallest.source)
 
+    @property
+    def known_convexity(self) -> Constant | None:
+        """2 λ_min + ridge if eigenvalues were computed for a step, or else the ridge."""
+        known = self.strong_convexity if "_spectrum" in vars(self) else Constant(self.ridge, "bound")
+        if known.source == "estimate" or not known.value > self.ridge:
+            return super().known_convexity
+        return Constant(known.value * (1 - 4 * EPS), "bound", "the smallest eigenvalue of its Hessian, computed before")
+
 
 class TwoLabels(LinearModel):
     """A loss of two labels of any kind, which are -1 and +1 in sorted order."""

@@ -7,6 +7,7 @@ import numpy as np
 
 from .._core.arrays import Array, finfo_eps, to_host
 from .._core.directions import Directions
+from .accuracy import EPS
 from .base import Point, Risk
 from .linear_curvature import ClassCurvature
 from .outputs import SeveralOutputs
@@ -153,6 +154,20 @@ class Multinomial(SeveralOutputs):
     def _intercept_extent(self) -> tuple[float, float]:
         # the share s_c of a class is its mean probability, at most exp(b_c - b_j + 2 max|z|) for any class j
         return 1e-9 - math.log(float(self._class_share.min())), 2.0
+
+    def _intercept_doubt(self, z: np.ndarray, off: np.ndarray, share: np.ndarray) -> float:
+        """ρ with Bρe^(-3ρ/2) above the slope in b that is left, B its curvature: beyond ρ the slope points back.
+
+        Third derivatives are at most the range of a direction, √2 times its length, times the second ones.
+        """
+        p = self._softmax(z)
+        left = float(np.linalg.norm(share @ (p - self.y))) + 4 * float(share @ off.max(axis=1))
+        left += (len(z) + 16) * EPS
+        bend = np.diag(share @ p) - (share[:, None] * p).T @ p
+        curved = 0.99 * float(np.linalg.eigvalsh(bend + bend.trace())[0]) - (len(z) + 16) * EPS
+        curved *= math.exp(-4 * float(off.max()))
+        rho = 2 * left / curved if curved > 0 else math.inf
+        return rho if curved * rho * math.exp(-1.5 * min(rho, 100.0)) > left else math.inf
 
     def curvature(self, point: Point) -> ClassCurvature | None:
         """The quadratic model at a point, where columns of X can be read."""

@@ -30,6 +30,7 @@ class MultiTargetLeastSquares(SeveralOutputs, LeastSquares):
     keeps_state = True
     is_settled, deviance, hessian_bound = LeastSquares.is_settled, LeastSquares.deviance, LeastSquares.hessian_bound
     smoothness, strong_convexity = LeastSquares.smoothness, LeastSquares.strong_convexity
+    known_convexity = LeastSquares.known_convexity
 
     def _check_targets(self, y: Any) -> np.ndarray:
         targets = as_array(y, "y")
@@ -116,6 +117,12 @@ class MultiTargetLeastSquares(SeveralOutputs, LeastSquares):
                 return None
             parts.append((part, np.append(mine, support.size + j) if part.n_free else mine))
         return SumMeasure(parts)
+
+    def enclosed_gradient(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Those of the targets, one after the other."""
+        parts = [self.target(j).enclosed_gradient(own) for j, own in enumerate(w.reshape(self.n_outputs, -1))]
+        gradients, doubts = zip(*parts, strict=True)
+        return np.concatenate(gradients), np.concatenate(doubts)
 
 
 class TargetCurvature(Curvature):

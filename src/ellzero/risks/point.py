@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from .._core.arrays import Array, like
@@ -21,10 +21,13 @@ class Constant:
     source : {"exact", "bound", "estimate"}
         "exact" up to rounding; "bound" is on the safe side for certain (above for smoothness, below for
         strong convexity); "estimate" proves nothing.
+    how : str
+        What it was read off, in words, where that is told.
     """
 
     value: float
     source: Literal["exact", "bound", "estimate"]
+    how: str = field(default="", repr=False, compare=False)
 
     def __float__(self) -> float:
         return self.value

@@ -10,7 +10,7 @@ import numpy as np
 from .._core.arrays import Array, finfo_eps, index_like, norm, to_host
 from .._core.validation import check_indices, check_vector
 from ..design import as_design, take
-from .accuracy import EPS, LARGEST, QuadraticForm, QuadraticMeasure
+from .accuracy import EPS, LARGEST, QuadraticForm, QuadraticMeasure, accurate_product
 from .base import Constant, Point, Risk, changed, own_names
 from .curvature import MatrixCurvature
 from .spectrum import LARGEST_GRAM
@@ -18,8 +18,8 @@ from .spectrum import LARGEST_GRAM
 _LARGEST_CHOLESKY = 10_000
 #: what follows from Q and b
 _FACTS = {
-    "curvature", "hessian_bound", "squares", "quadratic_form", "smoothness", "strong_convexity", "lower_bound",
-    "measured", "restrict", "convex",
+    "curvature", "hessian_bound", "squares", "quadratic_form", "smoothness", "strong_convexity", "known_convexity",
+    "lower_bound", "measured", "enclosed_gradient", "restrict", "convex",
 }  # fmt: skip
 
 
@@ -136,6 +136,14 @@ class Quadratic(Risk):
         """The smallest eigenvalue of Q, negative if R is not convex."""
         return self._spectrum[1]
 
+    @property
+    def known_convexity(self) -> Constant | None:
+        """The smallest eigenvalue, if it was computed to find out whether R is convex."""
+        known = self.strong_convexity if "_spectrum" in vars(self) else None
+        if known is None or not known.value > 0:
+            return None
+        return Constant(known.value, "bound", "the smallest eigenvalue of Q, computed before")
+
     @cached_property
     def lower_bound(self) -> float:  # type: ignore[override]
         """The minimum of R where Q is positive definite (of a size up to 2000), else -inf."""
@@ -155,6 +163,14 @@ class Quadratic(Risk):
         block = self.design.columns(index_like(support, self.design.reference)).rows(support)
         Q, b = to_host(block.dense()).astype(np.float64), to_host(self.b).astype(np.float64)[support]
         return QuadraticMeasure(Q, b, w[support])
+
+    def enclosed_gradient(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Qw - b as if in twice the working precision."""
+        support = np.flatnonzero(w)
+        columns = to_host(self.design.columns(index_like(support, self.design.reference)).dense()).astype(np.float64)
+        high, low, off = accurate_product(columns, w[support], to_host(self.b).astype(np.float64))
+        gradient = high + low
+        return gradient, off + EPS * np.abs(gradient)
 
     def restrict(self, support: Any) -> Self:
         index = check_indices(support, self.n_features, "support")

@@ -85,3 +85,9 @@ class Smooth(Risk):
     def strong_convexity(self) -> Constant:
         """As given; 0 if R is only known to be convex, -inf if not even that."""
         return self._constants[1]
+
+    @property
+    def known_convexity(self) -> Constant | None:
+        """As given."""
+        nu = self._constants[1].value
+        return Constant(nu, "bound", "the strong_convexity that was given") if nu > 0 else None

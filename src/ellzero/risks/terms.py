@@ -10,6 +10,7 @@ import numpy as np
 from .._core.arrays import Array, finfo_eps, namespace, scalar, to_host
 from .._core.validation import as_array, as_numbers, check_finite, check_nonnegative, check_vector
 from ..design import Design, as_design, take
+from .accuracy import EPS
 from .base import Constant, Risk, changed, no_longer_exact
 from .spectrum import Gram, extreme_eigenvalues, gram
 
@@ -188,6 +189,22 @@ class LinearTerms(Risk):
             return math.inf, 1.0
         return float(np.abs(to_host(self.y)).max()), 1.0  # it lies between the extremes of y - z
 
+    def _intercept_doubt(self, z: np.ndarray, off: np.ndarray, share: np.ndarray) -> float:
+        """How far the best intercept may be from the one in the predictions z, which are off by so much themselves.
+
+        The sum of the slopes increases with the intercept, so it is enough that it has changed its sign.
+        """
+
+        def total(shift: float, towards: float) -> float:
+            slopes = self._slope(z + (shift + towards * off), self.y)
+            lost = (z.size + 16) * EPS * (share @ (np.abs(slopes) + self._slope_sizes()))
+            return float(share @ slopes + towards * lost)
+
+        doubt = 8 * (float(off.max()) + EPS * (1 + float(np.abs(z).max())))
+        while doubt < math.inf and not total(doubt, -1.0) >= 0 >= total(-doubt, 1.0):
+            doubt *= 8
+        return doubt
+
     def _mean(self, values: Array) -> float:
         return float(self._xp.sum(self.share * values))
 
@@ -214,8 +231,13 @@ class LinearTerms(Risk):
 
     @property
     def strong_convexity(self) -> Constant:
-        """The ridge: the loss itself may be flat."""
-        return Constant(self.ridge, "bound")
+        """The ridge: the loss itself may be flat. Nothing is known of a loss that is not convex."""
+        return Constant(self.ridge if self.convex else -math.inf, "bound")
+
+    @property
+    def known_convexity(self) -> Constant | None:
+        """The ridge, if there is one."""
+        return Constant(self.ridge, "bound", "the ridge") if self.ridge > 0 and self.convex else None
 
     def gram(self, weights: np.ndarray | float | None = None, columns: np.ndarray | None = None) -> Gram:
         """XᵀΩX in double precision, less what an intercept takes; Ω = diag(ω), by default the shares of the rows."""

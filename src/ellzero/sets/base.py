@@ -14,12 +14,12 @@ from .._core.arrays import Array, finfo_eps, is_array, norm, to_host
 from .._core.validation import check_indices, check_nonnegative, check_vector, require_finite
 from ..sparsity import Sparsity, as_sparsity
 from ._heirs import inherited_facts, is_ours, is_redefined
-from ._multipliers import Multipliers, in_ellipsoid, under_caps
 from ._range import short
 from ._slices import EmptySlice as EmptySlice
 from ._slices import MemberNotFound as MemberNotFound
 from ._slices import maximum_over_atoms, minimise_on_slice
 from ._supports import choose_support
+from .multipliers import Multipliers, in_ellipsoid, under_caps
 from .polyhedron import Polyhedron, of_ball, of_increments
 
 #: max <z, w> - μ/2 ||w||² and a w that attains it; (inf, None) where there is no bound

@@ -27,12 +27,12 @@ from ._grouping import (
     project_blocks,
     shape_of,
 )
-from ._multipliers import Multipliers, product
 from ._range import in_range, narrowed, towards_zero
 from ._slices import maximum_over_atoms
 from ._supports import choose_support
 from .base import ConstraintSet, EmptySlice, GroupsAndCaps, SparseMaximum, Support, on_host
 from .elementwise import Everywhere
+from .multipliers import Multipliers, product
 from .polyhedron import Polyhedron, of_ball, of_increments
 from .rows import objective
 

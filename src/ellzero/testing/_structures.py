@@ -64,14 +64,13 @@ def attack_multipliers(attack: "_Attack", pairs: list[tuple[np.ndarray, np.ndarr
     for (v, p), (u, q) in zip(pairs, pairs[1:] + pairs[:1], strict=True):
         tiny = attack.tol * (1 + norm(v) + norm(u))
         beyond = (q < lower - tiny).any() or (q > upper + tiny).any()
-        broken = {"limits: a member is outside": beyond}
+        broken = {"limits: a member is outside": bool(beyond)}
         for g in (p - v, p - v + attack.rng.standard_normal(v.size), u):
             if (found := gamma.multipliers(p, g)) is not None:
                 move = q - p
                 least = np.where(move > 0, found.up, found.down) @ np.abs(move) + 0.5 * found.curvature @ move**2
                 least -= found.offset + found.doubt @ np.abs(move)
                 slope = float(g @ move)
-                broken[f"multipliers say <g, w - x> >= {least:.6g}, and it is {slope:.6g}"] = (
-                    not slope >= least - tiny * (1 + norm(g)) or (found.curvature < 0).any()
-                )
+                wrong = not slope >= least - tiny * (1 + norm(g)) or (found.curvature < 0).any()
+                broken[f"multipliers say <g, w - x> >= {least:.6g}, and it is {slope:.6g}"] = bool(wrong)
         attack.require(broken, x=p, member=q)

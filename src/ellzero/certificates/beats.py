@@ -1,0 +1,266 @@
+"""beats: how many nonzeros a vector must have at the least to be better than an answer."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from .._core.validation import check_positive
+from ..risks import Constant, Risk
+from ..sets import EmptySlice
+from ..sets.multipliers import Multipliers
+from ..solver.problem import make_problem
+from ..solver.result import Result
+from ..sparsity import Sparsity
+from .answer import NoBound, own_point, require_squares
+from .curvatures import Curved, Sources, constant
+from .minorant import Minorant, most_beaten
+from .support_bound import Slice, residuals
+
+_TOLERANCE = 1e-9  # of R: what may be left open where x is next to the best on its support
+
+
+@dataclass(frozen=True)
+class Beats:
+    """R(x) <= R(w̄) for every w̄ in Γ with at most k̄ nonzeros, or groups, or whatever was counted.
+
+    Attributes
+    ----------
+    k_bar : int
+        k̄, the largest for which it is proved; 0 where nothing is.
+    form : {"a posteriori", "a priori", "none"}
+        Read off one gradient at x; or from the theorem on exchanges, where none helps; or no promise.
+    strong_convexity : Constant
+        ν, with what it was read off (`how`); 0 where none is known.
+    words : str
+        The promise, or why there is none, in a sentence.
+    error : float
+        R(x) <= R(w̄) + error is what is proved; 0 unless w̄ may use all of the support of x, on which a floating-point x
+        is not quite the best.
+    how : str
+        What of Γ was used.
+    cost : str
+        What it took to compute.
+    sparsity : Sparsity
+        What was counted.
+    """
+
+    k_bar: int
+    form: Literal["a posteriori", "a priori", "none"]
+    strong_convexity: Constant
+    words: str
+    error: float = 0.0
+    how: str = ""
+    cost: str = ""
+    sparsity: Sparsity | None = field(default=None, repr=False)
+
+    def __bool__(self) -> bool:
+        return self.k_bar > 0
+
+    def __repr__(self) -> str:
+        nu = self.strong_convexity
+        lines = {
+            "promise": self.words,
+            "k̄": f"{self.k_bar}",
+            "form": self.form + (f", {self.how}" if self.how else ""),
+            "curvature": f"ν = {nu.value:.6g}" + (f", {nu.how}" if nu.how else ""),
+            "cost": self.cost,
+        }
+        return "ellzero promise\n" + "\n".join(f"  {name:<13}{text}" for name, text in lines.items() if text)
+
+
+def beats(risk: Risk, result: Result, *, nu: float | Constant | None = None) -> Beats:
+    """The largest k̄ such that R(x) <= R(w̄) for every w̄ in Γ with at most k̄ nonzeros: no factor, no trade-off.
+
+    R(w̄) >= R(x) + <∇R(x), w̄ - x> + (ν/2)||w̄ - x||², and the least value of the right side over such w̄ is known from one
+    gradient: leaving out entries of x costs (ν/2)x_i² each, newcomers win at most c_j²/(2ν) each, where c_j is what Γ
+    leaves of the slope |∇R(x)_j|. Where Γ binds, its multipliers make the slopes smaller and the curvature larger.
+
+    Parameters
+    ----------
+    risk : Risk
+    result : Result
+        What `minimize` returned for it, by any method; k, Γ and what is kept are in it.
+    nu : float or Constant, optional
+        ν, strong convexity between vectors that differ in k + k̄ coordinates, known otherwise. By default the ridge; for
+        quadratic risks also the smallest eigenvalue of the Hessian, and bounds over its blocks.
+
+    Returns
+    -------
+    Beats
+        Where nothing can be promised its words say why.
+
+    Examples
+    --------
+    >>> import ellzero as ez
+    >>> problem = ez.datasets.make_regression(500, 100, 10, correlation=0.3)
+    >>> risk = ez.risks.LeastSquares(problem.X, problem.y)
+    >>> ez.beats(risk, ez.minimize(risk, k=20)).words
+    'no vector with at most 14 nonzeros is better than this answer'
+    """
+    if not isinstance(risk, Risk):
+        raise TypeError(f"risk must be a risk such as ellzero.risks.LeastSquares(X, y), got {risk!r}")
+    if not isinstance(result, Result):
+        raise TypeError(f"result must be what ellzero.minimize returned for the risk, got {result!r}")
+    if nu is not None and not isinstance(nu, Constant):
+        nu = Constant(check_positive(nu, "nu"), "bound")
+    return _promise(risk, result, nu, dear=True)
+
+
+def beats_for_free(risk: Risk, result: Result) -> Beats | None:
+    """The same where curvature is at hand and there is something to say; None otherwise."""
+    if risk.known_convexity is None or not risk.has_gradient:
+        return None
+    found = _promise(risk, result, None, dear=False)
+    return found if found else None
+
+
+def _promise(risk: Risk, result: Result, nu: Constant | None, dear: bool) -> Beats:
+    """What is proved, or the reason why nothing is."""
+    try:
+        asked = _Asked(risk, result)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return asked.promise(nu, dear)
+    except NoBound as reason:
+        none = Constant(0.0, "bound")
+        return Beats(0, "none", none, f"says nothing: {reason}", sparsity=result.sparsity)
+
+
+class _Asked:
+    """An answer, its slopes with their errors, and what Γ says of them."""
+
+    def __init__(self, risk: Risk, result: Result) -> None:
+        sparsity = result.sparsity
+        if not sparsity.by_atoms:
+            raise NoBound(f"the theorem is about nonzeros, groups, features and quotas, and not about {sparsity!r}")
+        if not risk.has_gradient:
+            raise NoBound("a black box has no gradients")
+        problem = make_problem(risk, sparsity, result.constraint, None)
+        self.risk, self.result, self.gamma, self.sparsity = risk, result, problem.gamma, problem.sparsity
+        self.x, here, at_zero = own_point(risk, result)
+        require_squares(risk)
+        self.kept = np.union1d(result.keep, problem.kept).astype(np.intp)
+        self.support = problem.sparsity.filled(np.union1d(np.flatnonzero(self.x), self.kept).astype(np.intp))
+        self.room = _TOLERANCE * max(abs(here.value), abs(at_zero - here.value) if math.isfinite(at_zero) else 0.0)
+        started = time.perf_counter()
+        self.g, self.doubt = risk.enclosed_gradient(self.x)
+        self.seconds = time.perf_counter() - started
+        if not (np.isfinite(self.g).all() and np.isfinite(self.doubt).all()):
+            raise NoBound("the gradient at the answer overflows, or nothing bounds its rounding")
+
+    def promise(self, given: Constant | None, dear: bool) -> Beats:
+        """The best of all curvatures, the dearer ones only as long as optimality is not proved."""
+        best: tuple[int, float, int, Curved] | None = None
+        minorants, most = list(self._minorants()), self.sparsity.most(self.x.size)
+        if not minorants:
+            raise NoBound(f"Γ neither preserves supports nor tells its multipliers: {self.gamma.why}")
+        for curved in self._curvatures(given, dear):
+            found = most_beaten([m for _, m in minorants], curved.at, self.sparsity, most, self.kept, self.room)
+            if best is None or (found[0], -found[1]) > (best[0], -best[1]):
+                best = *found, curved
+            if best[0] >= self.sparsity.k:
+                break
+        if best is None:
+            raise NoBound(self._flat())
+        k_bar, error, which, curved = best
+        gradient = "one gradient" if not self.seconds else f"one gradient, {self.seconds:.2g} s"
+        cost = f"{gradient}; ν: {curved.cost}"
+        nu = curved.constant(max(k_bar, 0))
+        if k_bar <= self.sparsity.size(self.kept):
+            words = f"says nothing: {self._too_little(minorants[which][1], curved)}"
+            return Beats(0, "none", nu, words, how="", cost=cost, sparsity=self.sparsity)
+        words = self._words(k_bar, error, most)
+        return Beats(k_bar, "a posteriori", nu, words, error, minorants[which][0], cost, self.sparsity)
+
+    def _curvatures(self, given: Constant | None, dear: bool) -> Iterator[Curved]:
+        if given is not None:
+            if given.source == "estimate":
+                raise NoBound("nu is an estimate, and proves nothing")
+            return iter([Curved("as given", "nothing", constant(given.value))])
+        d, used = self.x.size, self.support.size
+        sources = Sources(self.risk, lambda k_bar: min(d, used + self.sparsity.widest(k_bar, d)))
+        return sources.all() if dear else sources.free()
+
+    def _minorants(self) -> Iterator[tuple[str, Minorant]]:
+        """With the multipliers of Γ, and, where zeroing keeps members inside, with slopes as they are outside."""
+        limits = self.gamma.limits(self.x.size)
+        if (slopes := self.gamma.multipliers(self.x, self.g)) is not None:
+            binds = slopes.offset > 0 or bool((slopes.curvature > 0).any() or (slopes.up != self.g).any())
+            how = "with the multipliers of Γ" if binds else ""
+            yield how, Minorant(self.x, slopes, self.doubt, limits)
+        if self.sparsity.preserved_by(self.gamma) and not self.gamma.separable:
+            for slopes, doubt in self._plain():
+                yield "zeroing keeps members in Γ", Minorant(self.x, slopes, doubt, limits)
+
+    def _plain(self) -> Iterator[tuple[Multipliers, np.ndarray]]:
+        """On the support what a projected step leaves of the slopes; outside the slopes themselves."""
+        S, gamma = self.support, self.gamma
+        part = Slice(lambda v: gamma.supporting(v, S), math.inf)
+        try:
+            left = min(
+                residuals(self.g[S], self.doubt[S], self.x[S], part),
+                key=lambda r: r.offset + float((r.entries + r.spread) @ np.abs(self.x[S])),
+                default=None,
+            )
+        except EmptySlice:
+            return
+        if left is not None:
+            slopes, doubt = Multipliers.none(self.g), self.doubt.copy()
+            slopes.up[S] = slopes.down[S] = -(left.entries + left.spread)
+            doubt[S] = 0.0
+            yield slopes._replace(offset=left.offset), doubt
+
+    # Words.
+
+    def _who(self, k_bar: int) -> str:
+        who = f"no vector with at most {self.sparsity.how_many(k_bar)}"
+        if self.sparsity.quotas is not None:
+            who += " within the quotas"
+        if counted := self.sparsity.size(self.kept):
+            who += f", the {counted} kept among them,"
+        return who if self.gamma.whole_space else f"{who} that keeps the constraints"
+
+    def _words(self, k_bar: int, error: float, most: int) -> str:
+        up_to = f", up to {error:.1g}" if error else ""
+        if k_bar >= most and most > self.sparsity.k:
+            inside = "" if self.gamma.whole_space else " that keeps the constraints"
+            return f"no vector{inside} is better than this answer{up_to}, however many {self.sparsity.counted} it has"
+        optimal = "proven optimal: " if k_bar >= self.sparsity.k else ""
+        return f"{optimal}{self._who(k_bar)} is better than this answer{up_to}"
+
+    def _flat(self) -> str:
+        remedy = "a ridge > 0 gives it some" if self.risk.takes_ridge else "give nu= if you know it"
+        why = "R is not known to be convex" if not self.risk.convex else "no strong convexity of R is known"
+        return f"{why} over the coordinates of two such vectors; {remedy}"
+
+    def _too_little(self, minorant: Minorant, curved: Curved) -> str:
+        gain, _ = minorant.gains_and_costs(curved.at(0))
+        inside = float(gain[self.support].sum()) + max(minorant.slopes.offset, 0.0)
+        if not inside <= self.room:
+            return (
+                f"the answer is not the best on its own support, where R could still fall by {inside:.2g}; refit it, "
+                'as "auto" does'
+            )
+        return (
+            f"with ν = {curved.constant(0).value:.3g} the slopes outside the support are too steep for the smallest "
+            "nonzeros; more curvature (a ridge, more samples) or another k may help"
+        )
+
+
+def as_dict(found: Any) -> dict[str, Any] | None:
+    """A promise, for machines."""
+    if found is None:
+        return None
+    return {
+        "k_bar": found.k_bar,
+        "form": found.form,
+        "strong_convexity": found.strong_convexity.value,
+        "read_off": found.strong_convexity.how,
+        "error": found.error,
+        "words": found.words,
+    }
