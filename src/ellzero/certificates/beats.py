@@ -239,6 +239,8 @@ class _Asked:
         return f"{why} over the coordinates of two such vectors; {remedy}"
 
     def _too_little(self, minorant: Minorant, curved: Curved) -> str:
+        if not curved.constant(0).value > 0:
+            return self._flat()
         gain, _ = minorant.gains_and_costs(curved.at(0))
         inside = float(gain[self.support].sum()) + max(minorant.slopes.offset, 0.0)
         if not inside <= self.room:

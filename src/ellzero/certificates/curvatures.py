@@ -44,10 +44,12 @@ class Sources:
         self.risk, self.level = risk, level
 
     def free(self) -> Iterator[Curved]:
-        """What costs nothing."""
+        """What costs nothing; convexity alone may do where Γ is bounded, and no slope is left of what it prices."""
         known = self.risk.known_convexity
         if known is not None:
             yield Curved(known.how, "nothing", constant(known.value))
+        elif self.risk.convex:
+            yield Curved("convexity alone", "nothing", constant(0.0))
 
     def all(self) -> Iterator[Curved]:
         """And what costs some decomposition of the Hessian, if it is the same everywhere."""
@@ -81,8 +83,7 @@ class Sources:
 
         def at(k_bar: int) -> float:
             nu = constants.at(max(self.level(k_bar), 1)).strong_convexity
-            lowered = nu.value - (blocks.noise if nu.source == "exact" else 0.0)
-            return max(0.0, lowered)
+            return nu.value - (blocks.noise if nu.source == "exact" else 0.0)
 
         at(0)
         yield Curved("a bound over blocks of the Hessian", f"blocks of a {d} x {d} matrix, {_took(started)}", at)

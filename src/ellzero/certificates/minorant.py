@@ -45,13 +45,14 @@ class Minorant:
     def gains_and_costs(self, delta: Any) -> tuple[np.ndarray, np.ndarray]:
         """gain_i from above, cost_i from below, for these curvatures."""
         x, (lower, upper) = self.x, self.limits
-        curvature, doubt = (delta + self.slopes.curvature) * (1 - _ROUND), self.doubt + self.slopes.doubt
+        curvature, doubt = delta + self.slopes.curvature, self.doubt + self.slopes.doubt
+        curvature = curvature - _ROUND * (np.abs(delta) + self.slopes.curvature)
         rooms = (upper - x) * (1 + _ROUND), (x - lower) * (1 + _ROUND)
         falls = (doubt - slope for slope in self.slopes[:2])
         gain = np.max([_most(fall, curvature, room) for fall, room in zip(falls, rooms, strict=True)], axis=0)
         size, back = np.abs(x), np.where(x > 0, self.slopes.down, self.slopes.up)
         half = 0.5 * curvature * size
-        cost = size * ((back - doubt) + half) - _ROUND * size * (np.abs(back) + doubt + half)
+        cost = size * ((back - doubt) + half) - _ROUND * size * (np.abs(back) + doubt + np.abs(half))
         return gain * (1 + _ROUND), np.where(size > 0, cost, 0.0)
 
     def shortfall(self, delta: Any, sparsity: Sparsity, kept: np.ndarray) -> float:
