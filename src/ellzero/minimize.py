@@ -21,7 +21,7 @@ from .solver.methods import Method, preset
 from .solver.path import SparsePath
 from .solver.problem import make_problem
 from .solver.projections import restricted_projection
-from .solver.result import Result
+from .solver.result import Result, Status
 from .sparsity import Coordinates, Sparsity, as_sparsity
 
 
@@ -135,13 +135,13 @@ def minimize(
                 raise ValueError(
                     f'{name} does not go with method="exact", which keeps its search in memory; leave it out'
                 )
-        return solve_exactly(problem, target_gap=target, **asked)
+        return _with_promise(risk, solve_exactly(problem, target_gap=target, **asked))
     proof = None
     if target is not None:
         from .certificates.exact import Proof
 
         proof = Proof(problem, chosen, target)
-    return solve(
+    result = solve(
         problem,
         chosen,
         proof=proof,
@@ -151,6 +151,16 @@ def minimize(
         every=_monitor_interval(monitor),
         **asked,
     )
+    return _with_promise(risk, result)
+
+
+def _with_promise(risk: Risk, result: Result) -> Result:
+    """With how sparse a vector cannot be better, where the strong convexity that takes is at hand."""
+    if result.status is not Status.INTERRUPTED and math.isfinite(result.fun) and risk.known_convexity is not None:
+        from .certificates.beats import beats_for_free
+
+        result.beats = beats_for_free(risk, result)
+    return result
 
 
 def minimize_path(
@@ -273,7 +283,7 @@ def _best(res: Result, rivals: list[Result]) -> Result:
     rival = min(rivals, key=lambda r: r.fun, default=res)
     if res.fun <= rival.fun:
         return res
-    return rival if rival.k == res.k else replace(rival, sparsity=res.sparsity, stationarity=math.nan)
+    return rival if rival.k == res.k else replace(rival, sparsity=res.sparsity, stationarity=math.nan, exchanges=None)
 
 
 def _levels(ks: Any, risk: Risk, kept: np.ndarray) -> list[Sparsity]:

@@ -14,12 +14,12 @@ from .._core.validation import check_positive
 from ..risks import Constant, Risk
 from ..sets import EmptySlice
 from ..sets.multipliers import Multipliers
+from ..solver.minorant import Minorant, most_beaten
 from ..solver.problem import make_problem
 from ..solver.result import Result
 from ..sparsity import Sparsity
 from .answer import NoBound, own_point, require_squares
 from .curvatures import Curved, Sources, constant
-from .minorant import Minorant, most_beaten
 from .support_bound import Slice, residuals
 
 _TOLERANCE = 1e-9  # of R: what may be left open where x is next to the best on its support
@@ -155,27 +155,28 @@ class _Asked:
 
     def promise(self, given: Constant | None, dear: bool) -> Beats:
         """The best of all curvatures, the dearer ones only as long as optimality is not proved."""
-        best: tuple[int, float, int, Curved] | None = None
+        best: tuple[int, float, tuple[str, Minorant], Curved] | None = None
         minorants, most = list(self._minorants()), self.sparsity.most(self.x.size)
         if not minorants:
             raise NoBound(f"Γ neither preserves supports nor tells its multipliers: {self.gamma.why}")
         for curved in self._curvatures(given, dear):
-            found = most_beaten([m for _, m in minorants], curved.at, self.sparsity, most, self.kept, self.room)
-            if best is None or (found[0], -found[1]) > (best[0], -best[1]):
-                best = *found, curved
-            if best[0] >= self.sparsity.k:
+            for named in minorants:
+                k_bar, error = most_beaten(named[1], curved.at, curved.fixed, self.sparsity, self.kept, self.room)
+                if best is None or (k_bar, -error) > (best[0], -best[1]):
+                    best = k_bar, error, named, curved
+            if best is not None and best[0] >= self.sparsity.k:
                 break
         if best is None:
             raise NoBound(self._flat())
-        k_bar, error, which, curved = best
+        k_bar, error, (how, minorant), curved = best
         gradient = "one gradient" if not self.seconds else f"one gradient, {self.seconds:.2g} s"
         cost = f"{gradient}; ν: {curved.cost}"
         nu = curved.constant(max(k_bar, 0))
         if k_bar <= self.sparsity.size(self.kept):
-            words = f"says nothing: {self._too_little(minorants[which][1], curved)}"
+            words = f"says nothing: {self._too_little(minorant, curved)}"
             return Beats(0, "none", nu, words, how="", cost=cost, sparsity=self.sparsity)
         words = self._words(k_bar, error, most)
-        return Beats(k_bar, "a posteriori", nu, words, error, minorants[which][0], cost, self.sparsity)
+        return Beats(k_bar, "a posteriori", nu, words, error, how, cost, self.sparsity)
 
     def _curvatures(self, given: Constant | None, dear: bool) -> Iterator[Curved]:
         if given is not None:

@@ -25,11 +25,14 @@ class Curved:
         What it was read off, and what that took.
     at : callable
         k̄ ↦ δ, one number or one for each coordinate.
+    fixed : bool
+        Whether it is the same for every k̄.
     """
 
     how: str
     cost: str
     at: Callable[[int], Any]
+    fixed: bool = True
 
     def constant(self, k_bar: int) -> Constant:
         """The least of them."""
@@ -86,7 +89,8 @@ class Sources:
             return nu.value - (blocks.noise if nu.source == "exact" else 0.0)
 
         at(0)
-        yield Curved("a bound over blocks of the Hessian", f"blocks of a {d} x {d} matrix, {_took(started)}", at)
+        cost = f"blocks of a {d} x {d} matrix, {_took(started)}"
+        yield Curved("a bound over blocks of the Hessian", cost, at, fixed=False)
 
 
 def constant(delta: Any) -> Callable[[int], Any]:

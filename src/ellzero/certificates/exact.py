@@ -83,6 +83,7 @@ class _Watcher:
         )
         if better.fun < first.fun:
             better.stationarity = math.nan  # a new point, of which no method is the fixed one
+            better.exchanges = None
         better.status = _STATUS[certificate.status] if final else Status.RUNNING
         better.message = better.status.value
         return better

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 from .._core.directions import stream
@@ -10,8 +11,10 @@ from .._core.validation import check_count
 from ..risks.evaluation import BudgetSpent
 from ..sets import EmptySlice
 from .damped import Again, from_damped
+from .examined import all_tried, examine
 from .exchanges import SwapSearch
 from .projections import projector
+from .refit import refit
 from .regrown import from_fewer
 from .state import State
 
@@ -102,6 +105,8 @@ class Exchanges(Finish):
         search = SwapSearch(state.problem, state.units, clock.deadline())
         if _few_supports(state):
             state.best, state.cut = search.best_of_all(state.best), search.cut
+            if not search.cut:
+                state.examined = all_tried(state.problem, state.best)
             return
         before = state.best.value
         state.best = search.improve(state.best)
@@ -115,8 +120,23 @@ class Exchanges(Finish):
             if search.cut:
                 break
             state.keep_better(search.improve(search.kicked(state.best, stream(state.entropy, 2**33, number))))
+        _examine(state, search)
         state.counts.n_gradients += search.n_products * state.risk.n_terms
         state.cut = search.cut
+
+
+def _examine(state: State, search: SwapSearch) -> None:
+    """See which exchanges are ruled out; what a bound leaves open and a refit betters is where the search goes on."""
+    problem, risk = state.problem, state.risk
+    if not (risk.convex and problem.sparsity.atoms is None and problem.sparsity.by_atoms):
+        return
+    while not (search.cut or state.clock.over):
+        start, deadline = state.best, state.clock.deadline()
+        again = partial(refit, risk, problem.gamma, start=start.w, units=state.units, deadline=deadline)
+        state.examined, better = examine(problem, start, search.model or risk.curvature(start), again, deadline)
+        if better is start:
+            break
+        state.examined, state.best = None, search.improve(better)
 
 
 def _likely(state: State, before: float) -> bool:

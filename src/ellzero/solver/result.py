@@ -102,6 +102,10 @@ class Result:
         How far x is, at the most, from the best possible, where that was asked for (`ellzero.certify`).
     keep : array of int
         Coordinates that were to be in the support.
+    exchanges : Examined or None
+        Which exchanges of one coordinate for another were ruled out, where that was looked into.
+    beats : Beats or None
+        How sparse a vector cannot be better than x, where that costs next to nothing (`ellzero.beats`).
     """
 
     x: Array
@@ -125,6 +129,8 @@ class Result:
     failures: tuple[Any, ...] = field(default=())
     certificate: Any = None
     keep: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.intp))
+    exchanges: Any = None
+    beats: Any = None
 
     @property
     def k(self) -> int:
@@ -145,6 +151,10 @@ class Result:
             "status": f"{self.message} ({self.nit} iterations)",
             "cost": f"{self.n_gradients} gradients, {self.n_values} values, {self.n_thresholds} thresholdings",
         }
+        if self.exchanges is not None and self.exchanges.total:
+            lines["exchanges"] = self.exchanges.words
+        if self.beats:
+            lines["promise"] = self.beats.words
         if math.isfinite(self.stationarity):
             lines["stationarity"] = f"{self.stationarity:.2g}"
         return "ellzero result\n" + "\n".join(f"  {name:<13}{text}" for name, text in lines.items())

@@ -232,6 +232,7 @@ class Run:
             largest_L=getattr(self.step, "largest_L", 1 / self.step.size),
             failures=tuple(self.session.failures),
             keep=self.asked.kept,
+            exchanges=state.examined if final and self.problem is self.asked else None,
         )
 
     def _value(self, point: Point, x: Array, final: bool) -> float:

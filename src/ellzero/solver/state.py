@@ -10,6 +10,7 @@ import numpy as np
 from .._core.arrays import to_host
 from ..risks.base import Point, Risk, Session
 from ..risks.evaluation import BudgetSpent
+from .examined import Examined
 from .problem import Problem
 from .refit import Units
 from .result import Counts, History
@@ -97,6 +98,8 @@ class State:
         Whether function values may still be asked for.
     cut : bool
         Whether the time limit has ended the finish.
+    examined : Examined, optional
+        Which exchanges of the best point were ruled out.
     """
 
     problem: Problem
@@ -113,6 +116,7 @@ class State:
     first_residual: float = math.nan
     asks: bool = True
     cut: bool = False
+    examined: Examined | None = None
 
     def __post_init__(self) -> None:
         self.best, self.candidates = self.point, Candidates(*self.risk.recheck)

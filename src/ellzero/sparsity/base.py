@@ -78,6 +78,14 @@ class Sparsity(ABC):
         its j-th largest score is at least the j-th largest of any other choice (Gale 1968), so it is the best one for
         everything that grows with the scores of single atoms.
         """
+        order = self.ranked_atoms(score, keep)
+        chosen = np.zeros(score.size + 1, dtype=bool)
+        chosen[-1] = True  # atom -1
+        chosen[order[: self.k]] = True
+        return np.flatnonzero(chosen[:-1] if self.atoms is None else chosen[self.atoms])
+
+    def ranked_atoms(self, score: np.ndarray, keep: np.ndarray | None = None) -> np.ndarray:
+        """Atoms in the order in which `best_atoms` takes them, whatever k is, as far as quotas allow."""
         order = np.argsort(-score, kind="stable")
         if keep is not None and keep.size:
             first = np.zeros(score.size, dtype=bool)
@@ -86,10 +94,7 @@ class Sparsity(ABC):
         if self.quotas is not None:
             group, most = self.quotas
             order = order[places(group[order]) < np.append(most, order.size)[group[order]]]
-        chosen = np.zeros(score.size + 1, dtype=bool)
-        chosen[-1] = True  # atom -1
-        chosen[order[: self.k]] = True
-        return np.flatnonzero(chosen[:-1] if self.atoms is None else chosen[self.atoms])
+        return order
 
     def sums(self, values: np.ndarray) -> np.ndarray:
         """The sum of the values over the coordinates of each atom."""

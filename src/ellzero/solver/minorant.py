@@ -55,20 +55,27 @@ class Minorant:
         cost = size * ((back - doubt) + half) - _ROUND * size * (np.abs(back) + doubt + np.abs(half))
         return gain * (1 + _ROUND), np.where(size > 0, cost, 0.0)
 
-    def shortfall(self, delta: Any, sparsity: Sparsity, kept: np.ndarray) -> float:
-        """How much better a member that uses what the sparsity allows, and what is kept, can be at the very most."""
+    def shortfalls(self, delta: Any, sparsity: Sparsity, kept: np.ndarray) -> np.ndarray:
+        """For k̄ = 0, 1, ...: how much better a member with k̄ of what is counted can be at the very most.
+
+        What is kept is used in any case; from there on the greedy choices for all k̄ are parts of each other.
+        """
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
             gain, cost = self.gains_and_costs(delta)
             score = np.maximum(gain + cost, 0.0)
             if np.isnan(score).any():
-                return math.inf
-            used = np.zeros(score.size, dtype=bool)
-            used[sparsity.best_atoms(sparsity.sums(score), kept)] = True
-            won, lost = float(gain[used].sum()), float(cost[~used].sum())
-            rounding = (score.size + 8) * EPS * (won + float(np.abs(cost[~used]).sum()))
-            rounding += 4 * EPS * float(score[used].sum())  # of the scores, by which T was chosen
-            short = won - lost + self.slopes.offset + rounding
-        return max(short, 0.0) if math.isfinite(short) else math.inf
+                return np.full(1, math.inf)
+            order = sparsity.ranked_atoms(sparsity.sums(score), kept)
+            rest = np.delete(np.arange(sparsity.sums(score).size), order)
+            free = sparsity.free
+            won, taken = (_running(float(v[free].sum()), sparsity.sums(v)[order]) for v in (gain, score))
+            lost, size = (
+                _running(float(sparsity.sums(v)[rest].sum()), sparsity.sums(v)[order[::-1]])[::-1]
+                for v in (cost, np.abs(cost))
+            )
+            rounding = (score.size + 8) * EPS * (won + size) + 4 * EPS * taken  # of the scores T was chosen by
+            short = np.maximum(won - lost + self.slopes.offset + rounding, 0.0)
+        return np.where(np.isfinite(short), short, math.inf)
 
 
 def _most(fall: np.ndarray, curvature: np.ndarray, room: np.ndarray) -> np.ndarray:
@@ -80,24 +87,28 @@ def _most(fall: np.ndarray, curvature: np.ndarray, room: np.ndarray) -> np.ndarr
         return np.where((fall == 0) & (curvature >= 0), 0.0, most)
 
 
+def _running(start: float, values: np.ndarray) -> np.ndarray:
+    """start, start + values_1, start + values_1 + values_2, ..."""
+    return np.cumsum(np.concatenate([[start], values]))
+
+
 def most_beaten(
-    minorants: list[Minorant], delta: Callable[[int], Any], sparsity: Sparsity, most: int, kept: np.ndarray, room: float
-) -> tuple[int, float, int]:
-    """The largest k̄ at which one of the minorants falls short by no more than `room`, by how much it does, and which.
+    minorant: Minorant, delta: Callable[[int], Any], fixed: bool, sparsity: Sparsity, kept: np.ndarray, room: float
+) -> tuple[int, float]:
+    """The largest k̄ at which the minorant falls short by no more than `room`, and by how much it does; -1 if none.
 
-    k̄ = -1 where none does. What falls short at k̄ does so at every larger one: the greedy choice grows, δ falls.
+    What falls short at k̄ does so at every larger one: the greedy choice grows, and δ(k̄), unless it is fixed, falls.
     """
-
-    def least(k_bar: int) -> tuple[float, int]:
-        curved, level = delta(k_bar), sparsity.with_k(k_bar)
-        return min((minorant.shortfall(curved, level, kept), i) for i, minorant in enumerate(minorants))
-
-    low, high, found = sparsity.size(kept) - 1, most + 1, (math.inf, 0)
+    if fixed:
+        short = minorant.shortfalls(delta(0), sparsity, kept)
+        beaten = int(np.argmax(np.append(short, math.inf) > room)) - 1
+        return (beaten, float(short[beaten])) if beaten >= 0 else (-1, math.inf)
+    low, high, found = -1, sparsity.most(minorant.x.size) + 1, math.inf
     while high - low > 1:
         middle = (low + high) // 2
-        shortfall = least(middle)
-        if shortfall[0] <= room:
-            low, found = middle, shortfall
+        short = minorant.shortfalls(delta(middle), sparsity, kept)
+        if middle < short.size and short[middle] <= room:
+            low, found = middle, float(short[middle])
         else:
             high = middle
-    return (low if math.isfinite(found[0]) else -1), *found
+    return low, found

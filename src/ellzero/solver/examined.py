@@ -1,0 +1,209 @@
+"""Which single exchanges cannot better an answer, and how that is known: by formula, by a bound, or by a refit.
+
+For a quadratic R with half Hessian G, on a support S on which x is the best, let C = G[:,S], H = inv(G_SS), B = CH and
+q_j = G_jj - Σ_l B_jl C_jl. Dropping i and taking j, with the other values refitted, changes R by
+
+    x_i²/H_ii - (c_j + T_ji)²/(q_j + B_ji²/H_ii),     c = -½∇R(x), T_ji = B_ji x_i/H_ii.
+
+Under Γ any multipliers give a bound from below of R on its members (`ConstraintSet.multipliers`): slopes of its own for
+the way up and the way down, and curvature, which joins G. With those of x, slopes on S vanish but where a bound holds a
+coordinate; so the same formula holds for what R loses at the most, a newcomer going its one way or the other, and a
+coordinate that is held costs its slope beside. For another R, strong convexity alone makes a bound: with H = 1/ν and
+B = 0 it is gain_j - cost_i of `minorant`. What no bound rules out is tried by a refit, the most promising first.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from .._core.arrays import to_host
+from ..risks.base import Point
+from ..sets import EmptySlice
+from ..sets.multipliers import Multipliers
+from .minorant import Minorant
+from .moves import inverse
+from .problem import Problem
+
+_REFITS, _FEW = 64, 8  # exchanges that are tried where no bound rules them out, if no more are left; Newton's are dear
+_LARGEST = 2e10  # multiplications: as many as a few rounds of a search take
+_BLOCK = 2**20  # pairs that are looked at together
+_LEAST = 1e-10  # of R: what an exchange has to gain
+
+
+@dataclass(frozen=True)
+class Examined:
+    """How many of the exchanges of one coordinate for another, and of additions where there is room, were ruled out.
+
+    Attributes
+    ----------
+    total : int
+        How many there are.
+    by_formula, by_bound, by_refit : int
+        How many gain nothing, because their gain is known, or bounded, or because it was tried.
+    gain : float
+        None of these lowers R by more than this: rounding is left open.
+    """
+
+    total: int
+    by_formula: int = 0
+    by_bound: int = 0
+    by_refit: int = 0
+    gain: float = 0.0
+
+    @property
+    def verdict(self) -> Literal["all", "some", "none"]:
+        """How many were ruled out."""
+        ruled_out = self.by_formula + self.by_bound + self.by_refit
+        return "all" if ruled_out == self.total else "some" if ruled_out else "none"
+
+    @property
+    def words(self) -> str:
+        """The same with numbers."""
+        ways = {"by formula": self.by_formula, "by bound": self.by_bound, "by refit": self.by_refit}
+        told = ", ".join(f"{number} {how}" for how, number in ways.items() if number)
+        return f"{self.verdict} of {self.total} ruled out" + (f": {told}" if told else "")
+
+
+@dataclass
+class _Exchanges:
+    """The exchanges of a support: each of those outside for each that may leave, or for nobody where there is room."""
+
+    problem: Problem
+    x: np.ndarray
+
+    def __post_init__(self) -> None:
+        sparsity, self.S = self.problem.sparsity, self.problem.support_of(self.x)
+        self.outside = np.setdiff1d(np.arange(self.x.size), self.S)
+        self.places = np.flatnonzero(~np.isin(self.S, self.problem.kept))
+        self.has_room = sparsity.k > sparsity.size(self.S)
+        self.total = sum(self.count(rows) for rows in self.blocks())
+
+    def blocks(self) -> Iterator[slice]:
+        """Of those outside, so many that their pairs are looked at together."""
+        step = max(1, _BLOCK // (self.places.size + 1))
+        return (slice(start, start + step) for start in range(0, self.outside.size, step))
+
+    def forbid(self, rows: slice, gains: np.ndarray) -> np.ndarray:
+        """The gains of newcomers (rows) for places (columns, the last a free one), -inf where they must not come."""
+        if not self.has_room:
+            gains[:, -1] = -math.inf
+        found = self.problem.sparsity.exchangeable(self.S, self.outside[rows])
+        if found is not None:
+            gains[~found[:, [*self.places, -1]]] = -math.inf
+        return gains
+
+    def count(self, rows: slice) -> int:
+        """How many exchanges are allowed."""
+        n, width = self.outside[rows].size, self.places.size + 1
+        if self.problem.sparsity.quotas is None:
+            return n * (width - (not self.has_room))
+        return int(np.count_nonzero(self.forbid(rows, np.zeros((n, width))) == 0))
+
+    def support_after(self, newcomer: int, place: int) -> np.ndarray:
+        """The support with a newcomer in a place."""
+        stay = self.S if place == self.places.size else np.delete(self.S, self.places[place])
+        return np.sort(np.append(stay, newcomer))
+
+
+def examine(
+    problem: Problem, point: Point, model: Any, refit: Callable[[np.ndarray], Point], deadline: float = math.inf
+) -> tuple[Examined, Point]:
+    """What is known of the exchanges of a point, and a better point where one of those that were tried is.
+
+    A gradient at the point, one column of the Hessian (of `model`) for each nonzero, and refits of what no bound rules
+    out, if that is little.
+    """
+    pairs = _Exchanges(problem, to_host(point.w).astype(float))
+    quadratic = model is not None and model.exact
+    least, ruled_out, most = _LEAST * abs(point.value), 0, _REFITS if quadratic else _FEW
+    left = [np.empty((0, 3))]
+    for rows, gains in _bounds(pairs, point, model):
+        j, i = np.nonzero(~(pairs.forbid(rows, gains) <= least))
+        ruled_out += pairs.count(rows) - j.size
+        found = np.column_stack([gains[j, i], pairs.outside[rows][j], i])
+        left.append(found[: most + 1])
+    rest = np.concatenate(left)
+    best, tried = point, 0
+    for _, newcomer, place in rest[np.argsort(-rest[:, 0])].tolist() if len(rest) <= most else ():
+        if time.perf_counter() > deadline:
+            break
+        try:
+            value = (candidate := refit(pairs.support_after(int(newcomer), int(place)))).value
+        except EmptySlice:  # there is nothing to gain where Γ has no member
+            value, candidate = math.inf, point
+        best = candidate if value < min(best.value, point.value - least) else best
+        tried += value >= point.value - least
+    formula = problem.gamma.whole_space and quadratic
+    counts = {"by_formula" if formula else "by_bound": ruled_out, "by_refit": tried}
+    return Examined(pairs.total, gain=least, **counts), best
+
+
+def all_tried(problem: Problem, point: Point) -> Examined:
+    """Where every support was tried, of coordinates or of larger atoms."""
+    sparsity, x = problem.sparsity, to_host(point.w).astype(float)
+    if sparsity.atoms is None:
+        total = _Exchanges(problem, x).total
+    else:
+        used, kept = sparsity.size(problem.support_of(x)), sparsity.size(problem.kept)
+        total = (sparsity.atoms_of(np.arange(x.size)).size - used) * (used - kept + (sparsity.k > used))
+    return Examined(total, by_refit=total)
+
+
+def _bounds(pairs: _Exchanges, point: Point, model: Any) -> Iterator[tuple[slice, np.ndarray]]:
+    """For some of those outside at a time, what each gains at the most in each place; nothing where that is unknown."""
+    gamma, x, S = pairs.problem.gamma, pairs.x, pairs.S
+    g = to_host(point.gradient).astype(float)
+    slopes = gamma.multipliers(x, g) if np.isfinite(g).all() else None
+    if slopes is None:
+        return
+    limits = gamma.limits(x.size)
+    if model is not None and model.exact:
+        if model.affords(S.size) and x.size * (S.size + 1.0) ** 2 <= _LARGEST:
+            yield from _of_quadratic(pairs, slopes, limits, model)
+        return
+    nu = pairs.problem.risk.known_convexity
+    if nu is not None:
+        gain, cost = Minorant(x, slopes, np.zeros(x.size), limits).gains_and_costs(nu.value)
+        leaving = S[pairs.places]
+        held = float(gain[S].sum()) + max(slopes.offset, 0.0)  # what x leaves on its own support
+        loss = np.append(cost[leaving] + gain[leaving], 0.0) - held
+        for rows in pairs.blocks():
+            yield rows, gain[pairs.outside[rows], None] - loss
+
+
+def _of_quadratic(
+    pairs: _Exchanges, slopes: Multipliers, limits: tuple[np.ndarray, np.ndarray], model: Any
+) -> Iterator[tuple[slice, np.ndarray]]:
+    """The formula of this module; nothing where G_SS is not to be inverted."""
+    x, S, places = pairs.x, pairs.S, pairs.places
+    half, u, (lower, upper) = 0.5 * slopes.curvature, x[S], limits
+    C = np.array(to_host(model.columns(S)), dtype=float) if S.size else np.empty((x.size, 0))
+    C[S, np.arange(S.size)] += half[S]
+    H = inverse(C[S])
+    if not np.isfinite(H).all():
+        return
+    h, diagonal = np.maximum(np.diagonal(H), 1e-300), model.diagonal + half
+    back = np.where(u > 0, slopes.down[S], slopes.up[S])
+    loss = np.append((u**2 / h + np.maximum(back, 0.0) * np.abs(u))[places], 0.0) - max(slopes.offset, 0.0)
+    for rows in pairs.blocks():
+        some = pairs.outside[rows]
+        B = C[some] @ H
+        q = np.maximum(diagonal[some] - np.einsum("ij,ij->i", B, C[some]), 1e-9 * diagonal[some])[:, None]
+        B = B[:, places]
+        shift, room = np.hstack([B * (u / h)[places], 0 * q]), np.hstack([q + B**2 / h[places], q])
+        rise, fall = (-0.5 * slope[some, None] for slope in (slopes.up, slopes.down))
+        won = _most(rise + shift, room, upper[some, None])
+        yield rows, np.maximum(won, _most(fall - shift, room, -lower[some, None])) - loss
+
+
+def _most(worth: np.ndarray, room: np.ndarray, limit: np.ndarray) -> np.ndarray:
+    """max 2·worth·t - room·t² over 0 <= t <= limit."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        t = np.minimum(np.maximum(worth, 0.0) / room, np.maximum(limit, 0.0))
+        return np.where(t > 0, t * (2 * worth - room * t), 0.0)

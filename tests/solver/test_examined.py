@@ -1,0 +1,132 @@
+"""Which exchanges are ruled out: held against refits of every one of them, by a descent that shares nothing with it."""
+
+import sys
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ellzero as ez
+from ellzero.solver.examined import Examined, examine
+from ellzero.solver.problem import make_problem
+from ellzero.solver.refit import refit
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # the benchmarks are beside the tests
+
+from benchmarks.promises.cases import SETS, case
+from benchmarks.promises.referee import best
+
+
+def looked_at(seed):
+    """A case, a point that is the best on a support, and what is said of its exchanges."""
+    problem = case(seed, largest=8)
+    gamma = ez.sets.Everywhere() if problem.gamma is None else problem.gamma
+    asked = make_problem(problem.risk, problem.k, gamma, list(problem.keep) or None)
+    rng, d = np.random.default_rng(seed), problem.risk.n_features
+    others = np.setdiff1d(np.arange(d), asked.kept)
+    size = problem.k - asked.kept.size - (seed % 4 == 0 and problem.k > asked.kept.size + 1)  # now and then with room
+    support = np.union1d(asked.kept, rng.choice(others, size, replace=False)).astype(np.intp)
+    try:
+        point = refit(problem.risk, gamma, support)
+    except ez.sets.EmptySlice:
+        return None
+    found, better = examine(asked, point, problem.risk.curvature(point), partial(refit, problem.risk, gamma))
+    return problem, asked, point, found, better
+
+
+def rivals(asked, x):
+    """Every support after one exchange, or one addition where there is room."""
+    d, S = x.size, set(asked.support_of(x).tolist())
+    leaving = [None] * (len(S) < asked.sparsity.k) + sorted(S - set(asked.kept.tolist()))
+    return [tuple(sorted((S - {i}) | {j})) for i in leaving for j in range(d) if j not in S]
+
+
+def test_what_is_ruled_out_gains_nothing():
+    seen = {"all": 0, "some": 0, "none": 0}
+    for seed in range(90):
+        if (looked := looked_at(seed)) is None:
+            continue
+        problem, asked, point, found, better = looked
+        x = np.asarray(point.w, float)
+        others = rivals(asked, x)
+        assert found.total == len(others)
+        value = float(problem.objective.values(x[None, :])[0])
+        scale = max(abs(value), abs(float(problem.objective.values(0 * x[None, :])[0])))
+        gains = value - best(problem.objective, problem.region, others, steps=1500) if others else np.zeros(0)
+        helping = int(np.count_nonzero(gains > found.gain + 1e-8 * scale))
+        open_ones = found.total - found.by_formula - found.by_bound - found.by_refit
+        assert helping <= open_ones, (seed, problem.kind)
+        if found.verdict == "all":
+            assert better is point
+        elif better is not point:
+            assert better.value < value and helping
+        seen[found.verdict] += 1
+    assert seen["all"] > 10 and seen["some"] > 10
+
+
+@pytest.mark.parametrize("name", [s for s in SETS if s != "Everywhere"])
+def test_quadratics_leave_little_open(name):
+    """Bounds by multipliers are sharp: the best point of all is mostly shown to be one by a handful of refits."""
+    left = []
+    for seed in range(400):
+        problem = case(seed, largest=8)
+        if problem.kind[1] == name and problem.kind[0] != "Logistic" and len(left) < 6:
+            try:
+                result = ez.minimize(problem.risk, problem.k, problem.gamma, keep=list(problem.keep) or None)
+            except (ez.sets.EmptySlice, ValueError):
+                continue
+            left.append(result.exchanges.verdict)
+    assert len(left) == 6 and set(left) == {"all"}
+
+
+def test_the_formula_is_the_gain():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((60, 30)), rng.standard_normal(60)
+    risk = ez.risks.LeastSquares(X, y)
+    result = ez.minimize(risk, 12)
+    assert result.exchanges.verdict == "all" and result.exchanges.by_formula == 12 * 18 == result.exchanges.total
+    assert "all of 216 ruled out: 216 by formula" in repr(result)
+
+
+@pytest.mark.parametrize("gamma", [ez.sets.LinfBall(0.3), ez.sets.L1Ball(1.5), ez.sets.NonNegative(), ez.sets.SubSimplex(1.0)])
+def test_boxes_and_l1_balls_at_length(gamma):
+    problem = ez.datasets.make_regression(150, 200, 15, correlation=0.4, snr=3)
+    risk = ez.risks.LeastSquares(problem.X, problem.y)
+    result = ez.minimize(risk, 15, gamma)
+    found = result.exchanges
+    assert found.verdict == "all" and found.by_bound > 0.99 * found.total
+    S = result.support
+    rng = np.random.default_rng(0)
+    for _ in range(40):
+        i, j = rng.choice(S), rng.choice(np.setdiff1d(np.arange(200), S))
+        assert refit(risk, gamma, np.sort(np.append(S[S != i], j))).value >= result.fun * (1 - 2e-10)
+
+
+def test_quotas_and_what_is_kept():
+    problem = ez.datasets.make_regression(80, 30, 8, snr=3)
+    risk = ez.risks.LeastSquares(problem.X, problem.y)
+    result = ez.minimize(risk, ez.sparsity.PerGroup(8, np.arange(30) % 3, 3), keep=[0, 1])
+    used = np.bincount(result.support % 3, minlength=3)
+    moves = sum((used[j % 3] < 3) or (i % 3 == j % 3) for i in np.setdiff1d(result.support, [0, 1]) for j in range(30)
+                if j not in result.support)  # fmt: skip
+    assert result.exchanges.total == moves and result.exchanges.verdict == "all"
+
+
+def test_who_does_not_look():
+    problem = ez.datasets.make_regression(80, 30, 4)
+    risk = ez.risks.LeastSquares(problem.X, problem.y)
+    assert ez.minimize(risk, 4, method="IHT").exchanges is None
+    few, many = ez.sparsity.Groups(2, np.arange(30) // 3), ez.sparsity.Groups(4, np.arange(30) // 2)
+    assert ez.minimize(risk, few).exchanges == Examined(16, by_refit=16)  # all 45 supports were tried
+    assert ez.minimize(risk, many).exchanges is None
+    small = ez.minimize(ez.risks.LeastSquares(problem.X[:, :6], problem.y), 2)
+    assert small.exchanges == Examined(8, by_refit=8) and small.exchanges.verdict == "all"
+    path = ez.minimize_path(risk, [2, 4])
+    assert all(res.exchanges is None or res.exchanges.total for res in path.results)
+
+
+def test_words():
+    assert Examined(10).verdict == "none" and Examined(10).words == "none of 10 ruled out"
+    assert Examined(10, by_bound=4).words == "some of 10 ruled out: 4 by bound"
+    assert Examined(0).verdict == "all"
