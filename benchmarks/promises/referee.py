@@ -118,7 +118,9 @@ def best(objective: Objective, region: Region, supports: list[tuple[int, ...]], 
     d = region.lower.size
     if not supports or not supports[0]:
         zero = np.zeros((1, d))
-        feasible = (region.lower <= 0).all() and (region.upper >= 0).all() and not any(e and h for _, h, e in region.caps)
+        feasible = (
+            (region.lower <= 0).all() and (region.upper >= 0).all() and not any(e and h for _, h, e in region.caps)
+        )
         values = objective.values(zero) if feasible else np.full(1, np.inf)
         return (values, zero) if points else values
     if len({len(s) for s in supports}) > 1:  # one after the other where they differ in size

@@ -59,12 +59,17 @@ def main(options=()):
                 pool.terminate()
                 break
             if cases % 2000 == 0:
-                print(f"{cases} cases, {promised} promises, {len(broken)} broken, {time.time() - started:.0f} s", flush=True)
+                print(
+                    f"{cases} cases, {promised} promises, {len(broken)} broken, {time.time() - started:.0f} s",
+                    flush=True,
+                )
     print(f"{'':<18}{'answers':>9}{'promised':>10}{'k̄ >= k':>9}{'mean k̄/k':>11}")
     for name, counter in tables.items():
         share = counter["sum_k_bar"] / max(counter["sum_k"], 1)
         print(f"{name:<18}{counter['answers']:>9}{counter['promised']:>10}{counter['optimal']:>8}{share:>10.2f}")
-    print(f"{promised} promises, {len(broken)} broken, {time.time() - started:.0f} s on {args.jobs} processes", flush=True)
+    print(
+        f"{promised} promises, {len(broken)} broken, {time.time() - started:.0f} s on {args.jobs} processes", flush=True
+    )
     if broken:
         sys.exit(1)
 

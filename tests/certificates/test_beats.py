@@ -272,7 +272,10 @@ def structured(kind, rng, d):
         group = np.arange(d) % 3
         return ez.sparsity.PerGroup(5, group.tolist(), 2), gamma, free, np.arange(d), (group, [2, 2, 2])
     if kind == "Groups with balls":
-        gamma, free.balls = ez.sets.GroupWise(ez.sets.L2Ball(1.0), labels), [(atoms == a, 1.0) for a in range(len(names))]
+        gamma, free.balls = (
+            ez.sets.GroupWise(ez.sets.L2Ball(1.0), labels),
+            [(atoms == a, 1.0) for a in range(len(names))],
+        )
     if kind == "Groups with budgets":
         gamma = ez.sets.GroupWise(ez.sets.SubSimplex(2.0), labels)
         free.lower[:], free.caps = 0.0, [((atoms == a).astype(float), 2.0, False) for a in range(len(names))]
@@ -345,7 +348,9 @@ def test_why_nothing_is_said():
     assert "too steep" in ez.beats(steep, ez.minimize(steep, 1), nu=1e-3).words
     box = ez.risks.BlackBox(lambda w: float(w @ w), 3)
     assert "no gradients" in ez.beats(box, ez.minimize(box, 1, max_queries=50)).words
-    saddle = ez.risks.Quadratic(np.diag([1.0, -1.0, 2.0]), [1.0, 0.0, 1.0])  # -0.75 at this point, and -1.25 with w_2 = 1
+    saddle = ez.risks.Quadratic(
+        np.diag([1.0, -1.0, 2.0]), [1.0, 0.0, 1.0]
+    )  # -0.75 at this point, and -1.25 with w_2 = 1
     start = placed(saddle, 2, ez.sets.LinfBall(1.0), [1.0, 0.0, 0.5])
     assert "not known to be convex" in ez.beats(saddle, start).words
     low = ez.risks.LeastSquares(rng.standard_normal((30, 12)), rng.standard_normal(30), ridge=1.0)

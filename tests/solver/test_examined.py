@@ -89,7 +89,9 @@ def test_the_formula_is_the_gain():
     assert "all of 216 ruled out: 216 by formula" in repr(result)
 
 
-@pytest.mark.parametrize("gamma", [ez.sets.LinfBall(0.3), ez.sets.L1Ball(1.5), ez.sets.NonNegative(), ez.sets.SubSimplex(1.0)])
+@pytest.mark.parametrize(
+    "gamma", [ez.sets.LinfBall(0.3), ez.sets.L1Ball(1.5), ez.sets.NonNegative(), ez.sets.SubSimplex(1.0)]
+)
 def test_boxes_and_l1_balls_at_length(gamma):
     problem = ez.datasets.make_regression(150, 200, 15, correlation=0.4, snr=3)
     risk = ez.risks.LeastSquares(problem.X, problem.y)

@@ -83,7 +83,9 @@ def test_levels_at_which_the_constants_are_taken():
     assert prescribe("HZO-HT", 2.0, 1.0, k=7, d=1000).L_level == 1000
     assert prescribe("IHT", 2.0, 1.0, k=7, d=10).nu_level == 10
     assert prescribe("IHT", 2.0, 1.0).nu_level is None
-    assert prescribe("IHT", 2.0, 1.0, k_bar=3).nu_level == 2 * 4 * 4 * 3  # at the k that is required
+    needed = prescribe("IHT", 2.0, 1.0, k_bar=3)  # at the k that is required: L at 2k, ν at k + k̄
+    assert (needed.L_level, needed.nu_level) == (2 * 4 * 4 * 3, 4 * 4 * 3 + 3)
+    assert prescribe("HZO-HT", 2.0, 1.0, k=48, k_bar=3, d=1000).nu_level == 3 * 48
 
 
 # ---------------------------------------------------------------- the condition on k

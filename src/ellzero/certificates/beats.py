@@ -18,6 +18,7 @@ from ..solver.minorant import Minorant, most_beaten
 from ..solver.problem import make_problem
 from ..solver.result import Result
 from ..sparsity import Sparsity
+from ..theory.after_exchanges import AfterExchanges
 from .answer import NoBound, own_point, require_squares
 from .curvatures import Curved, Sources, constant
 from .support_bound import Slice, residuals
@@ -46,6 +47,9 @@ class Beats:
         What of Γ was used.
     cost : str
         What it took to compute.
+    a_priori : int or None
+        What the theorem on exchanges says without a look at the slopes, where no exchange helps and Γ is covered; None
+        where that was not asked for, because more was proved already.
     sparsity : Sparsity
         What was counted.
     """
@@ -57,6 +61,7 @@ class Beats:
     error: float = 0.0
     how: str = ""
     cost: str = ""
+    a_priori: int | None = None
     sparsity: Sparsity | None = field(default=None, repr=False)
 
     def __bool__(self) -> bool:
@@ -169,14 +174,18 @@ class _Asked:
         if best is None:
             raise NoBound(self._flat())
         k_bar, error, (how, minorant), curved = best
+        form: Literal["a posteriori", "a priori"] = "a posteriori"
+        before, left = self._a_priori(curved) if dear and k_bar < self.sparsity.k else (None, math.inf)
+        if before is not None and before > k_bar and left <= self.room:
+            k_bar, error, how, form = before, left, "no exchange helps", "a priori"
         gradient = "one gradient" if not self.seconds else f"one gradient, {self.seconds:.2g} s"
         cost = f"{gradient}; ν: {curved.cost}"
         nu = curved.constant(max(k_bar, 0))
         if k_bar <= self.sparsity.size(self.kept):
             words = f"says nothing: {self._too_little(minorant, curved)}"
-            return Beats(0, "none", nu, words, how="", cost=cost, sparsity=self.sparsity)
+            return Beats(0, "none", nu, words, cost=cost, sparsity=self.sparsity)
         words = self._words(k_bar, error, most)
-        return Beats(k_bar, "a posteriori", nu, words, error, how, cost, self.sparsity)
+        return Beats(k_bar, form, nu, words, error, how, cost, before, self.sparsity)
 
     def _curvatures(self, given: Constant | None, dear: bool) -> Iterator[Curved]:
         if given is not None:
@@ -215,6 +224,24 @@ class _Asked:
             slopes.up[S] = slopes.down[S] = -(left.entries + left.spread)
             doubt[S] = 0.0
             yield slopes._replace(offset=left.offset), doubt
+
+    def _a_priori(self, curved: Curved) -> tuple[int | None, float]:
+        """k̄ by the theorem on exchanges, from the number of nonzeros alone, and what exchanges may gain by rounding."""
+        examined, k = self.result.exchanges, self.sparsity.size(self.support)
+        if examined is None or examined.verdict != "all" or self.kept.size:
+            return None, math.inf
+        theorem = AfterExchanges(self.risk, self.sparsity, self.gamma, None, Constant(1.0, "bound"))
+        hessian, (L, _) = theorem.curvature.hessian, theorem.constants(max(k, 1), 1)
+        if theorem.ratio is None or L.source == "estimate" or hessian is None:
+            return None, math.inf
+        largest, found = (L.value + hessian[0].noise) * (1 + 1e-12), (0, 0.0)
+        for k_bar in range(1, k + 1):
+            nu = curved.constant(k_bar).value
+            kappa = max(largest / nu, 1.0) if nu > 0 else math.inf
+            if not theorem.ratio * kappa**2 * k_bar * (1 + 1e-12) <= k:
+                break
+            found = k_bar, theorem.ratio * kappa * k_bar * examined.gain
+        return found
 
     # Words.
 

@@ -300,7 +300,7 @@ class ConstraintSet(ABC):
         reach = np.minimum(shape.reach(), r / c)
         if self.closed_under_zeroing:  # a member with one nonzero is as long as that is large
             reach = np.minimum(reach, math.sqrt(self.norm_squares(n_features, 1)[-1]))
-        reach = (1 + 1e-12) * reach
+        reach = (1 + 8 * np.finfo(float).eps) * reach  # of roots and quotients
         return np.maximum(shape.lower, -reach), np.minimum(shape.upper, reach)
 
     def require_member(self, support: np.ndarray) -> None:

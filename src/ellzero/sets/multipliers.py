@@ -59,6 +59,7 @@ def under_caps(shape: Polyhedron, x: np.ndarray, g: np.ndarray) -> Multipliers:
     inside = (x != 0) & (shape.lower < x) & (x < shape.upper)
     y = np.zeros(shape.h.size)
     y[binding] = _prices((shape.A[np.ix_(binding, inside)] * sign[inside]).T, -g[inside], shape.equal[binding])
+    y = np.where(shape.equal, y, np.minimum(y, _steepest_outside(shape, x, g, inside)))
     price, sizes = y @ shape.A, np.abs(y) @ shape.A
     up = np.where(sign == 0, g + price, g + sign * price)
     down = np.where(sign == 0, price - g, -g - sign * price)
@@ -66,6 +67,18 @@ def under_caps(shape: Polyhedron, x: np.ndarray, g: np.ndarray) -> Multipliers:
     loose = float(y @ (shape.h - spent))
     rounding = 4 * (x.size + 4) * _EPS * float(np.abs(y) @ (np.abs(shape.h) + shape.A @ np.abs(x)))
     return Multipliers(up, down, np.zeros(x.size), doubt, loose + rounding)
+
+
+def _steepest_outside(shape: Polyhedron, x: np.ndarray, g: np.ndarray, inside: np.ndarray) -> np.ndarray:
+    """Of the caps that a single entry of x fills, the lowest prices that leave no slope to the others; inf of the rest.
+
+    Such an entry cannot grow, whatever the price, and the lower that is, the more it costs to give the entry up.
+    """
+    slope = np.maximum(np.where(shape.upper > 0, -g, 0.0), np.where(shape.lower < 0, g, 0.0))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        needed = np.where((shape.A > 0) & (x == 0), np.maximum(slope, 0.0) / shape.A, 0.0).max(axis=1, initial=0.0)
+    alone = np.count_nonzero((shape.A > 0) & (x != 0), axis=1) == 1
+    return np.where(alone & ((shape.A > 0) & inside).any(axis=1), needed, math.inf)
 
 
 def _prices(M: np.ndarray, target: np.ndarray, equal: np.ndarray) -> np.ndarray:

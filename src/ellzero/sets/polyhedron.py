@@ -69,6 +69,15 @@ class Polyhedron:
             and (gross >= (1 - 1e-14) * self.h)[self.equal].all()
         )
 
+    def of_separate_caps(self) -> bool:
+        """Whether it is a product of l1 balls, budgets {w >= 0, Σw <= h} and intervals that contain 0."""
+        holds_zero = (self.lower <= 0).all() and (self.upper >= 0).all()
+        if not (self.exact and holds_zero) or self.equal.any() or (np.count_nonzero(self.A, axis=0) > 1).any():
+            return False
+        capped, largest = self.A.any(axis=0), self.A.max(axis=1, initial=0.0)[:, None]
+        one_sided = np.isinf(self.lower) | (self.lower == 0), np.isinf(self.upper) | (self.upper == 0)
+        return bool(((self.A == 0) | (largest == self.A)).all() and (one_sided[0] & one_sided[1])[capped].all())
+
     def sizes(self) -> tuple[np.ndarray, np.ndarray]:
         """The smallest and the largest |w_i| between the bounds."""
         least = np.maximum(np.maximum(self.lower, -self.upper), 0.0)

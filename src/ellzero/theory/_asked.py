@@ -54,21 +54,21 @@ class Asked:
 
     def _fitted(self, constraint: ConstraintSet | None) -> ConstraintSet:
         """Γ for the whole of w; refuses one that the method does not know."""
-        if constraint is None:
-            return Everywhere()
-        if not isinstance(constraint, ConstraintSet):
-            raise TypeError(f"constraint must be a set such as ellzero.sets.L1Ball(1.0), or None, got {constraint!r}")
-        if not self.constrained and not constraint.whole_space:
+        gamma = fitted(constraint, self.risk)
+        if not self.constrained and not gamma.whole_space:
             name = self.theorem
             raise ValueError(f"method {name!r} knows no constraint, got {constraint!r}; use method='{name}-2SP'")
-        gamma = for_every_output(constraint, self.risk)
-        gamma.require_features(self.d)
         return gamma
 
     def levels(self, k: int) -> tuple[int, int]:
-        """At how many coordinates L and ν are needed: those of 2k (or 3k) of what is counted, the largest."""
+        """At how many coordinates L and ν are needed: those of 2k (or 3k) of what is counted, the largest.
+
+        Strong convexity is used between an iterate and w̄ alone, so k + k̄ are enough for ν, unless directions are drawn.
+        """
         s = self.sparsity.widest(self.row.level * k, self.d)
-        return (max(s, self.s2 or self.d) if self.row.oracle == "directions" else s), s
+        if self.row.oracle == "directions":
+            return max(s, self.s2 or self.d), s
+        return s, self.sparsity.widest(k + min(self.k_bar, k), self.d)
 
     def constants(self, k: int) -> tuple[Constant, Constant]:
         """L (for zeroth-order methods L') and ν at these levels."""
@@ -182,3 +182,14 @@ class Asked:
         if self.levels(self.k)[0] < self.d or self.risk.lower_bound == -math.inf:
             return None
         return math.sqrt(2 * L * max(0.0, point.value - self.risk.lower_bound))
+
+
+def fitted(constraint: ConstraintSet | None, risk: Risk) -> ConstraintSet:
+    """Γ for the whole of w."""
+    if constraint is None:
+        return Everywhere()
+    if not isinstance(constraint, ConstraintSet):
+        raise TypeError(f"constraint must be a set such as ellzero.sets.L1Ball(1.0), or None, got {constraint!r}")
+    gamma = for_every_output(constraint, risk)
+    gamma.require_features(risk.n_features)
+    return gamma

@@ -103,7 +103,8 @@ def _level(asked: Asked, which: int) -> str:
     s = asked.levels(asked.k)[which]
     if asked.sparsity.atoms is None:
         return str(s)
-    return f"{s} coordinates of the {asked.row.level * asked.k} largest {asked.sparsity.counted}"
+    n = asked.row.level * asked.k if which == 0 or asked.row.oracle == "directions" else asked.k + asked.k_bar
+    return f"{s} coordinates of the {n} largest {asked.sparsity.counted}"
 
 
 def _source(constant: Constant, given: Constant | None) -> str:

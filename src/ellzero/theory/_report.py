@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _WIDTH = 110
 _VERDICTS: dict[bool | None, str] = {True: "holds", False: "FAILS", None: "open"}
-_FORMS = {"paper": "the paper's", "sharp": "sharper", "widest": "widest"}
+_FORMS = {"paper": "the paper's", "sharp": "sharper", "widest": "widest", "exchanges": "after exchanges"}
 
 
 def promise(asked: Asked, p: Prescription, n_iter: int | None, left: float) -> str:
@@ -39,6 +39,8 @@ def verdict(g: Guarantee) -> str:
     failed = [premise.name for premise in g.premises if premise.holds is False]
     unsure = [premise.name for premise in g.premises if premise.holds is None]
     why = f"what fails: {', '.join(failed)}" if failed else f"what rests on an estimate: {', '.join(unsure)}"
+    if g.form == "exchanges" and not failed and unsure == ["no exchange helps"]:
+        return "it holds for an answer that no exchange betters, which the run tells"
     if g.best is None:
         return f"nothing is {'promised' if failed else 'proved'}; {why}"
     return f"only the {_FORMS[g.best.form]} form holds; {why} (in {_FORMS[g.form]} form)"
@@ -55,7 +57,7 @@ def rows(g: Guarantee) -> list[tuple[str, list[str]]]:
     table = [
         ("k required", [_number(f.k_required) for f in forms]),
         ("k̄ covered by k", [_number(f.k_bar_max) for f in forms]),
-        ("premises", ["hold" if f.holds else "do not hold" for f in forms]),
+        ("premises", [_held(f) for f in forms]),
         ("ρ", [_number(f.rho) for f in forms]),
         ("factor of R(w̄)", [_number(f.factor) for f in forms]),
         ("bound on R", [_number(f.bound) for f in forms]),
@@ -70,6 +72,12 @@ def rows(g: Guarantee) -> list[tuple[str, list[str]]]:
         ("function values", [_number(f.n_values or None) for f in forms]),
     ]
     return [(title, entries) for title, entries in table if any(entry != "-" for entry in entries)]
+
+
+def _held(g: Guarantee) -> str:
+    if g.holds:
+        return "hold"
+    return "do not hold" if any(premise.holds is False for premise in g.premises) else "open"
 
 
 def title_of(g: Guarantee) -> str:

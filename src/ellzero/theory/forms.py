@@ -3,7 +3,7 @@
     form      k needed (IHT-2SP)             factor of R(w̄)    1 - ω
     paper     4(1-ρ)²κ²k̄/ρ², ρ <= 1/2        1 + 2ρ            (1-ρ)/κ
     sharp     max(4κ², 1/ρ²)k̄                1/(1-ρ)           1/(2κ)
-    widest    any k > κ²k̄                    1/(1-√β)          (1-κ√β)/κ          β = k̄/k
+    widest    any k > κ²k̄                    1/(1-√β)          (1-κ√β)/κ          β = k̄/k, κ = L_{2k}/ν_{k+k̄}
 
 All rest on one inequality: for every ρ >= √β and D_t = ||w_t - w̄||²,
 
@@ -11,7 +11,12 @@ All rest on one inequality: for every ρ >= √β and D_t = ||w_t - w̄||²,
 
 While the left side exceeds R(w̄) + ε, D_t <= (1-1/κ)/(1-√β) · D_{t-1}; this contracts as soon as √β < 1/κ, and
 (1-1/κ)/(1-√β) <= 1 - (1-κ√β)/κ. Hence T = ⌈κ/(1-κ√β) · log₊((L-ν)Δ/(2ε(1-ρ)))⌉ + 1 with ρ = √β. At k = 4κ²k̄ it is
-the sharp form. IHT is the case ρ = 0. Stochastic and zeroth-order methods have the first two forms alone.
+the sharp form. IHT is the case ρ = 0.
+
+With batches there stand αL for L, 1 - 1/(ακ) for 1 - 1/κ, and αL/2 · ω^(t-1) for the noise on the right side, 1/ω being
+the growth of the batches. With p = (1 - 1/(ακ))/(1 - √β), below 1 as soon as k > α²κ²k̄, and any ω in (p, 1), the excess
+of min_t E R(w_t) over R(w̄)/(1-√β) is at most αL/(2(1-√β)) · [p^T Δ + ω^T/(ω-p)]; here ω = (1+p)/2, so the bracket is at
+most ω^T (Δ + 2/(1-p)). Zeroth-order methods have the first two forms alone.
 """
 
 import math
@@ -28,10 +33,11 @@ _ROUNDING = 1e-12
 
 def forms_of(theorem: str, rho: float) -> list[Form]:
     """The forms that apply for this ρ, the paper's first where it does."""
+    widest: list[Form] = [] if THEOREMS[theorem].oracle == "directions" else ["widest"]
     if not theorem.endswith("-2SP"):
-        return ["paper", "widest"] if theorem == "IHT" else ["paper"]
+        return ["paper", *widest]
     forms: list[Form] = ["paper", "sharp"] if rho <= 0.5 else ["sharp"]
-    return [*forms, "widest"] if theorem == "IHT-2SP" else forms
+    return [*forms, *widest]
 
 
 def prescribe_form(
@@ -51,18 +57,24 @@ def prescribe_form(
         covered = asked.k_required is not None and asked.k_required <= k
         best = prescribe(theorem, L, nu, rho=root if covered else rho, sharp=True, k=k, k_bar=k_bar, **more)
         return replace(best, k_ratio=asked.k_ratio, k_required=asked.k_required, k_bar_max=asked.k_bar_max)
-    kappa, used = asked.kappa, root if constrained and root < 1 else 0.0
-    gap = max(0.0, (1 - kappa * root) / kappa)
+    hardest = asked.alpha * asked.kappa
+    used = root if constrained and root < 1 else 0.0
+    gap, scale, noise = max(0.0, 1 / hardest - root), max(0.0, L - nu) / 2, 0.0
+    if asked.oracle == "batch":
+        # 1 - p = (1/(ακ) - √β)/(1 - √β), and ω halfway between p and 1
+        gap = 0.5 * gap / (1 - root) if root < 1 else 0.0
+        scale, noise = asked.alpha * L / 2, 1 / gap if gap else math.inf
     return replace(
         asked,
         rho=used,
-        k_ratio=kappa**2,
-        k_required=sparsity_needed("widest", kappa**2, k_bar),
-        k_bar_max=max(0, math.ceil(k / kappa**2 * (1 - _ROUNDING)) - 1),
+        k_ratio=hardest**2,
+        k_required=sparsity_needed("widest", hardest**2, k_bar),
+        k_bar_max=max(0, math.ceil(k / hardest**2 * (1 - _ROUNDING)) - 1),
         gap=gap,
         omega=1 - gap,
         factor=1 / (1 - used),
-        prefactor=max(0.0, L - nu) / 2 / (1 - used),
+        prefactor=scale / (1 - used),
+        noise=noise,
     )
 
 
@@ -104,7 +116,7 @@ def tradeoff(
     k : int
     method : {"IHT-2SP", "HSG-HT-2SP", "HZO-HT-2SP"}
     form : {"paper", "sharp", "widest"}
-        See this module; "widest" for IHT-2SP alone.
+        See this module; not "widest" for HZO-HT-2SP.
     alpha : float
         That of the stochastic and zeroth-order methods.
     values : function or sequence, optional
@@ -129,7 +141,9 @@ def tradeoff(
     k = check_count(k, "k")
     alpha = prescribe(method, 1.0, 1.0, alpha=alpha).alpha
     hardest = THEOREMS[method.removesuffix("-2SP")].ratio(0.0) * (alpha * kappa) ** 2  # k/k̄ at which ρ = 1/2, or √β
-    most = math.ceil(k / kappa**2 * (1 - _ROUNDING)) - 1 if form == "widest" else sparsity_covered(hardest, k)
+    most = sparsity_covered(hardest, k)
+    if form == "widest":
+        most = math.ceil(k / (alpha * kappa) ** 2 * (1 - _ROUNDING)) - 1
     if form == "paper" and method != "IHT-2SP":
         most = sparsity_covered(4 * hardest, k)
     if isinstance(values, Sequence):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 from .._core.validation import check_count, check_number, check_positive
 from ..risks import Risk
@@ -12,8 +12,9 @@ from ..risks.base import Constant
 from ..sets import ConstraintSet
 from ..sparsity import Sparsity, as_sparsity
 from . import _report
-from ._asked import Asked
+from ._asked import Asked, fitted
 from ._premises import Premise, premises
+from .after_exchanges import AfterExchanges, as_guarantee
 from .forms import Form, forms_of, sparsity_needed
 from .parameters import THEOREMS, Prescription
 
@@ -49,8 +50,9 @@ class Guarantee:
         Σ q_t, the #IZO of the paper.
     proved : bool
         False for HZO-HT, whose proof has a gap: the theorem is as stated in the paper.
-    form : {"paper", "sharp", "widest"}
-        As the paper states it, sharper, or as far as the proof reaches; see `ellzero.theory.forms`.
+    form : {"paper", "sharp", "widest", "exchanges"}
+        As the paper states it, sharper, or as far as the proof reaches, see `ellzero.theory.forms`; or, of "auto", the
+        theorem about exchanges, see `ellzero.theory.after_exchanges`.
     others : tuple of Guarantee
         The other forms. `sharp` and `widest` pick one, `best` the one that promises most.
     theorem, sparsity, k, k_bar, rho, factor, epsilon, mu, L, nu, notes
@@ -58,7 +60,7 @@ class Guarantee:
     """
 
     theorem: str
-    form: Form
+    form: Form | Literal["exchanges"]
     sparsity: Sparsity
     k: int
     k_bar: int
@@ -132,6 +134,7 @@ def guarantee(
     lower_bound: float | None = None,
     L: float | Constant | None = None,
     nu: float | Constant | None = None,
+    result: Any = None,
 ) -> Guarantee:
     """min_t R(w_t) <= (1 + 2ρ) R(w̄) + ε: which k, η, T and batches a theorem asks for, and whether it applies.
 
@@ -150,7 +153,8 @@ def guarantee(
     constraint : ConstraintSet, optional
         Γ; None means the whole space.
     method : str
-        "IHT", "HSG-HT", "HZO-HT" (without Γ), "IHT-2SP", "HSG-HT-2SP" or "HZO-HT-2SP".
+        "IHT", "HSG-HT", "HZO-HT" (without Γ), "IHT-2SP", "HSG-HT-2SP" or "HZO-HT-2SP"; or "auto", whose theorem is
+        about answers that no single exchange betters: R(x) <= R(w̄), without ρ, ε and what else the others need.
     rho : float
         How much of R(w̄) the bound may exceed. Up to 1/2 the paper's form 1 + 2ρ applies, up to 1 the form 1/(1-ρ).
     epsilon : float, optional
@@ -175,6 +179,8 @@ def guarantee(
     L, nu : float or Constant, optional
         Smoothness and strong convexity known otherwise. L = ``res.largest_L`` of a run with an adaptive step gives
         the guarantee after the fact ("IHT" and "IHT-2SP").
+    result : Result, optional
+        For "auto", its answer: tells whether all exchanges were ruled out, which is not known before.
 
     Returns
     -------
@@ -191,12 +197,16 @@ def guarantee(
     """
     theorem = getattr(method, "name", method)
     theorem = _ALIASES.get(theorem, theorem)
-    if theorem not in THEOREMS:
-        raise ValueError(f"method must be one that a theorem covers ({', '.join(THEOREMS)}), got {method!r}")
+    if theorem not in (*THEOREMS, "auto"):
+        raise ValueError(f"method must be one that a theorem covers ({', '.join(THEOREMS)}, auto), got {method!r}")
     sparsity, k_bar = _counted(k, risk, theorem), check_count(k_bar, "k_bar")
     if k_bar > sparsity.k:
         k = k.k if isinstance(k, Sparsity) else k
         raise ValueError(f"k_bar must be at most k={k}, got k_bar={k_bar}; raise k or compare with a sparser w̄")
+    if theorem == "auto":
+        gamma = fitted(constraint, risk)
+        after = AfterExchanges(risk, sparsity, gamma, _constant(L, "L"), _constant(nu, "nu"))
+        return Guarantee(**as_guarantee(after, k_bar, result))
     if theorem.endswith("-2SP"):
         rho = check_number(rho, "rho", low=0, high=1, open_low=True, open_high=True)
     asked = Asked(
@@ -219,7 +229,9 @@ def _counted(k: int | Sparsity, risk: Risk, theorem: str) -> Sparsity:
             f"no theorem is known for {k!r}: they are about nonzeros, groups, features of several outputs, quotas and "
             "ranks; certify says afterwards how good an answer is, where it can"
         )
-    if not sparsity.plain and THEOREMS[theorem].oracle == "directions":
+    if theorem == "auto" and not sparsity.by_atoms:
+        raise ValueError(f"exchanges are of coordinates, groups or features, and {k!r} counts none of these")
+    if not sparsity.plain and theorem != "auto" and THEOREMS[theorem].oracle == "directions":
         raise ValueError(
             f"the theorem of {theorem} bounds the errors of random directions on k coordinates, and is not stated for "
             f"{sparsity.words}; there are IHT and HSG-HT, and with Γ IHT-2SP and HSG-HT-2SP"

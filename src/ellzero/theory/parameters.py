@@ -177,7 +177,7 @@ class Prescription:
     k_bar: int | None
     k_required: int | None  #: the smallest k for k̄
     k_bar_max: int | None  #: the largest k̄ for k
-    nu_level: int | None  #: ν holds between vectors that differ in s = 2k (HZO-HT: 3k) coordinates
+    nu_level: int | None  #: ν holds between vectors that differ in k + k̄ (HZO-HT: 3k; without a k̄ 2k) coordinates
     L_level: int | None  #: L holds between vectors that differ in s (HZO-HT: s' = max(s2, s)) coordinates
     gap: float  #: 1 - ω, exact where ω rounds to 1
     omega: float  #: ω: what a step leaves of ‖w - w̄‖² (IHT), 1/(growth of the schedule) (HSG-HT, HZO-HT)
@@ -185,12 +185,13 @@ class Prescription:
     factor: float  #: 1 + 2ρ, or 1/(1-ρ) in the sharper form: the bound is factor·R(w̄) + ..., for R >= 0
     prefactor: float  #: what multiplies ω^T·(Δ + ...) in the bound
     Z: float | None  #: Zμ² is the error of HZO-HT that stays
+    noise: float  #: what batches add to Δ: 4/3 for HSG-HT
 
     def start(self, delta: float, gradient_norm: float | None = None) -> float:
-        """Δ (IHT), Δ + 4/3 (HSG-HT), Δ + η‖∇R(w̄)‖²/(3κL) (HZO-HT): what ω^T shrinks."""
+        """Δ (IHT), Δ + noise (HSG-HT), Δ + η‖∇R(w̄)‖²/(3κL) (HZO-HT): what ω^T shrinks."""
         delta = check_nonnegative(delta, "delta")
         if self.oracle != "directions":
-            return delta if self.oracle == "full" else delta + 4 / 3
+            return delta + self.noise
         if gradient_norm is None:
             raise ValueError(f"{self.theorem} needs gradient_norm, at least the norm of ∇R(w̄); got None")
         gradient_norm = check_nonnegative(gradient_norm, "gradient_norm")
@@ -346,15 +347,19 @@ def prescribe(
         if d is not None and s2 is not None and s is not None:
             tau = 16 * kappa * epsilon_F(d, max(s, 1), s2) / (alpha - 1)
             Z = smoothing_error(d, max(s, 1), s2, L, nu, C, r)
+    nu_level = s
+    if row.oracle != "directions" and s is not None and k is not None and k_bar is not None:
+        nu_level = min(s, k + k_bar)  # strong convexity is used between iterates and w̄ alone
     gap = row.gap(r) / (alpha * kappa)
     factor = 1 / (1 - r) if sharp else 1 + 2 * r
     scale = max(0.0, L - nu) / 2 if row.oracle == "full" else alpha**2 * L * kappa
     return Prescription(
         theorem=theorem, sharp=sharp, proved=row.oracle != "directions", oracle=row.oracle, L=L, nu=nu,
         kappa=kappa, rho=r, alpha=alpha, step=1 / (alpha * L), k_ratio=ratio, k=k, k_bar=k_bar,
-        k_required=k_required, k_bar_max=None if k is None else sparsity_covered(ratio, k), nu_level=s,
+        k_required=k_required, k_bar_max=None if k is None else sparsity_covered(ratio, k), nu_level=nu_level,
         L_level=L_level, gap=gap, omega=1 - gap, tau=tau, factor=factor,
         prefactor=scale * row.prefactor(r) * (factor if sharp else 1), Z=Z,
+        noise=4 / 3 if row.oracle == "batch" else 0.0,
     )  # fmt: skip
 
 
