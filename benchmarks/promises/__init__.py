@@ -1,7 +1,7 @@
 """Promises against enumeration: `python -m benchmarks promises`.
 
-`cases` draws small problems and asks the library for answers and promises; `referee` looks on every support for a member
-that is better, with projections and descent of its own, sharing nothing with the library; `run` is the command line.
+`cases` draws small problems and asks the library for answers and promises; `referee` looks on every support for a
+member that is better, with projections and descent of its own, sharing nothing with it; `run` is the command line.
 """
 
 

@@ -453,3 +453,71 @@ def test_it_costs_one_gradient():
     ):
         found = ez.beats(risk, result)
     assert seen.call_count == 1 and found.cost.endswith("ν: nothing") and found.strong_convexity.how == "the ridge"
+
+
+# ---- where it is seen ----
+
+
+def test_it_is_printed_where_curvature_is_at_hand():
+    problem = ez.datasets.make_regression(300, 30, 5, snr=20)
+    with_ridge, without = (ez.risks.LeastSquares(problem.X, problem.y, ridge=r) for r in (0.1, 0.0))
+    result = ez.minimize(with_ridge, 8)
+    assert result.beats and f"promise      {result.beats.words}" in repr(result)
+    assert ez.minimize(without, 8).beats is None  # an eigenvalue would have to be computed
+    assert ez.beats(without, ez.minimize(without, 8)).k_bar >= 5
+    known = ez.risks.Quadratic(2 * problem.X.T @ problem.X / 300, 2 * problem.X.T @ problem.y / 300)
+    assert ez.minimize(known, 8).beats  # whether it is convex was asked for
+    assert ez.minimize(ez.risks.BlackBox(lambda w: float(w @ w), 3), 1, max_queries=40).beats is None
+    assert all(res.beats for res in ez.minimize_path(with_ridge, [5, 8]).results)
+
+
+def test_estimators_have_it():
+    import pickle
+
+    problem = ez.datasets.make_regression(300, 30, 5, snr=20)
+    X, y = problem.X, problem.y
+    model = ez.SparseRegressor(k=8).fit(X, y)
+    assert "beats_" not in vars(model) and model.beats_.k_bar >= 5 and "beats_" in vars(model)
+    assert model.result_.beats is model.beats_ and model.fit(X, y).__dict__.get("beats_") is None
+    stored = pickle.loads(pickle.dumps(model))
+    with pytest.raises(AttributeError, match="beats_ needs the data of the fit"):
+        _ = stored.beats_
+    stored.certify(X, y)
+    assert stored.beats_.k_bar >= 5
+    ridged = pickle.loads(pickle.dumps(ez.SparseRegressor(k=8, ridge=0.1).fit(X, y)))
+    assert ridged.beats_.strong_convexity.how == "the ridge"  # what was at hand at the fit
+    labels = y > 0  # somebody else must keep them, too
+    assert ez.SparseClassifier(k=3).fit(X, labels).beats_.strong_convexity.value > 0
+    with pytest.raises(AttributeError, match="no attribute 'beat_'"):
+        _ = model.beat_
+
+
+def test_reports_tell_it(tmp_path):
+    problem = ez.datasets.make_regression(300, 30, 5, snr=20)
+    risk = ez.risks.LeastSquares(problem.X, problem.y, ridge=0.1)
+    result = ez.minimize(risk, 8)
+    page = ez.write_report(result, tmp_path / "a.html").read_text(encoding="utf-8")
+    assert "<strong>promised</strong>" in page and "single exchanges" in page and "the ridge" in page
+    result.certificate = ez.certify(risk, result)
+    page = ez.write_report(result, tmp_path / "b.html").read_text(encoding="utf-8")
+    assert "proved lower bound" in page and "<strong>promised</strong>" in page
+    result.beats = None
+    assert "<strong>promised</strong>" not in ez.write_report(result, tmp_path / "c.html").read_text(encoding="utf-8")
+
+
+def test_the_command_line_tells_it(tmp_path, capsys):
+    import json
+
+    from ellzero.cli import main
+
+    problem = ez.datasets.make_regression(200, 6, 3, snr=20)
+    table = np.column_stack([problem.X, problem.y])
+    path = tmp_path / "table.csv"
+    np.savetxt(path, table, delimiter=",", header="a,b,c,d,e,f,y", comments="")
+    assert main(["fit", str(path), "--target", "y", "--k", "3", "--ridge", "0.1"]) == 0
+    told = capsys.readouterr().out
+    assert "promise" in told and "no vector with at most 3" in " ".join(told.split())
+    assert main(["certify", str(path), "--target", "y", "--k", "3", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)["answer"]
+    assert answer["promise"]["k_bar"] == 3 and "eigenvalue" in answer["promise"]["read_off"]
+    assert answer["exchanges"].startswith("all of")

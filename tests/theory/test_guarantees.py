@@ -529,8 +529,8 @@ def test_nu_is_that_of_k_plus_k_bar():
     """Strong convexity at k + k̄ coordinates: a block of 2k that is flat does no harm."""
     risk = LeastSquares(np.random.default_rng(0).standard_normal((40, 30)), np.ones(40))
     g = guarantee(risk, k=10, k_bar=2, constraint=ez.sets.LinfBall(1.0))
-    assert g.L == ez.theory.restricted_constants(risk, 20).smoothness
-    assert g.nu == ez.theory.restricted_constants(risk, 12).strong_convexity
+    assert ez.theory.restricted_constants(risk, 20).smoothness == g.L
+    assert ez.theory.restricted_constants(risk, 12).strong_convexity == g.nu
     assert "at s = 12" in next(p.text for p in g.premises if p.name == "R strongly convex")
 
 

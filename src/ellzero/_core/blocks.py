@@ -17,6 +17,7 @@ Format = str | Callable[[Any], str]
 _VERDICTS = {
     "confirmed": "good",
     "proved": "good",
+    "promised": "good",
     "holds": "good",
     "partly confirmed": "warn",
     "bounded": "warn",

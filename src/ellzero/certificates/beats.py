@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -71,7 +71,7 @@ class Beats:
         nu = self.strong_convexity
         lines = {
             "promise": self.words,
-            "k̄": f"{self.k_bar}",
+            "k̄": f"{self.k_bar}" + (f", {self.a_priori} by the number of nonzeros alone" if self.a_priori else ""),
             "form": self.form + (f", {self.how}" if self.how else ""),
             "curvature": f"ν = {nu.value:.6g}" + (f", {nu.how}" if nu.how else ""),
             "cost": self.cost,
@@ -280,17 +280,3 @@ class _Asked:
             f"with ν = {curved.constant(0).value:.3g} the slopes outside the support are too steep for the smallest "
             "nonzeros; more curvature (a ridge, more samples) or another k may help"
         )
-
-
-def as_dict(found: Any) -> dict[str, Any] | None:
-    """A promise, for machines."""
-    if found is None:
-        return None
-    return {
-        "k_bar": found.k_bar,
-        "form": found.form,
-        "strong_convexity": found.strong_convexity.value,
-        "read_off": found.strong_convexity.how,
-        "error": found.error,
-        "words": found.words,
-    }

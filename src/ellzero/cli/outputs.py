@@ -46,6 +46,8 @@ def answer_of(result: Result) -> dict[str, Any]:
         "stationarity": result.stationarity,
         "gradients": result.n_gradients,
         "certificate": certificate_of(result.certificate),
+        "promise": promise_of(result.beats),
+        "exchanges": None if result.exchanges is None else result.exchanges.words,
     }
 
 
@@ -66,6 +68,20 @@ def certificate_of(certificate: Any) -> dict[str, Any] | None:
     }
 
 
+def promise_of(beats: Any) -> dict[str, Any] | None:
+    """How sparse a vector cannot be better, for machines."""
+    if beats is None:
+        return None
+    return {
+        "k_bar": beats.k_bar,
+        "form": beats.form,
+        "strong_convexity": beats.strong_convexity.value,
+        "read_off": beats.strong_convexity.how,
+        "error": beats.error,
+        "words": beats.words,
+    }
+
+
 def show_result(screen: Screen, result: Result, seconds: float | None, **more: Any) -> None:
     """What a result says, for people; how it was found only if it took time here."""
     proof = f", {result.certificate.words}" if result.certificate is not None else ""
@@ -76,6 +92,8 @@ def show_result(screen: Screen, result: Result, seconds: float | None, **more: A
         "constraint": "none" if free else f"{result.constraint!r}, {satisfied(result)}",
         **more,
     }
+    if result.beats:
+        values["promise"] = result.beats.words
     if seconds is not None:
         rounds = f"{result.nit} iteration{'' if result.nit == 1 else 's'}"
         values["method"] = f"{result.method}, projection {result.projection}, {rounds}, {seconds:.2g} s"

@@ -174,8 +174,8 @@ def solve(screen: Screen, question: Question, k: int, method: str, seed: int, **
 
 
 def prove(screen: Screen, risk: Any, result: Result, seconds: float | None, target_gap: float | None) -> Any:
-    """`certify`, with a bar that shows the gap closing; the certificate becomes the result's."""
-    from ..certificates import certify
+    """`certify`, with a bar that shows the gap closing, and `beats`; both become the result's."""
+    from ..certificates import beats, certify
 
     def watch(now: Any) -> None:
         gap = (now.incumbent - now.bound) / abs(now.incumbent) if now.incumbent else 0.0
@@ -183,6 +183,7 @@ def prove(screen: Screen, risk: Any, result: Result, seconds: float | None, targ
 
     with screen.progress("proving", None if seconds is None else max(1, round(seconds))) as update:
         result.certificate = certify(risk, result, seconds, target_gap, callback=watch)
+        result.beats = beats(risk, result)
     return result.certificate
 
 

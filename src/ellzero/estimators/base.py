@@ -21,12 +21,14 @@ from .._core.validation import as_array, as_numbers, check_finite, is_masked
 from ..risks import LinearModel
 from ..solver.methods import Method
 from ..solver.result import Result, Status
-from .certified import certify_fitted
+from .certified import beats_fitted, certify_fitted
 from .onehot import dummy_groups
 from .request import Maker, Request
 
 #: features that notebooks show
 _MOST = 50
+#: what is computed when first read
+_PROOFS = ("certificate_", "beats_")
 
 
 @dataclass(eq=False, repr=False, kw_only=True)  # its __init__ is what scikit-learn asks of estimators
@@ -149,7 +151,8 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def _keep_answer(self, risk: LinearModel, result: Result, request: Request, data: tuple[Any, ...]) -> None:
-        self.__dict__.pop("certificate_", None)
+        for name in _PROOFS:
+            self.__dict__.pop(name, None)
         self.result_, self.k_, self.ridge_, self.n_iter_ = result, result.k, risk.ridge, result.nit
         self._selected = request.selected(result, self.n_features_in_)
         self._data = tuple(map(_weakly, data))
@@ -209,27 +212,36 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         Certificate
-            Also in ``certificate_`` and ``result_.certificate``.
+            Also in ``certificate_`` and ``result_.certificate``; and beside it ``beats_`` and ``result_.beats``.
         """
+        risk, given = self._risk_again(X, y, sample_weight, offset)
+        found = certify_fitted(self, risk, given, time_limit=time_limit, target_gap=target_gap)
+        beats_fitted(self, risk, given)
+        return found
+
+    def _risk_again(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> tuple[LinearModel, str]:
+        """The risk of data that are given once more, and what they are called."""
         check_is_fitted(self)
         read = self._read(X, y, sample_weight, offset, reset=False)
-        risk = self._risk(self._maker(*read[1:]), *read, self.ridge_)
         given = "X, y and sample_weight" if offset is None else "X, y, sample_weight and offset"
-        return certify_fitted(self, risk, given, time_limit=time_limit, target_gap=target_gap)
+        return self._risk(self._maker(*read[1:]), *read, self.ridge_), given
 
     def __getattr__(self, name: str) -> Any:
-        # not a property: those are evaluated by whoever lists the members of an estimator, and this one takes time
-        if name == "certificate_" and "result_" in self.__dict__:
-            if self.result_.certificate is not None:  # of the exact method
-                return self.result_.certificate
-            data = tuple(refer() for refer in self.__dict__.get("_data", ()))
-            if len(data) != 4 or data[0] is None or data[1] is None:
+        # no properties: those are evaluated by whoever lists the members of an estimator, and these take time
+        if name not in _PROOFS or "result_" not in self.__dict__:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        known = self.result_.certificate if name == "certificate_" else None  # of the exact method
+        data = tuple(refer() for refer in self.__dict__.get("_data", ()))
+        if known is None and (len(data) != 4 or data[0] is None or data[1] is None):
+            known = self.result_.beats if name == "beats_" else None
+            if known is None:
                 raise AttributeError(
-                    "certificate_ needs the data of the fit, which the estimator does not keep and nobody else does "
-                    "any more; use certify(X, y)"
+                    f"{name} needs the data of the fit, which the estimator does not keep and nobody else does any "
+                    "more; use certify(X, y)"
                 )
-            return self.certify(*data)
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        if known is not None:
+            return known
+        return self.certify(*data) if name == "certificate_" else beats_fitted(self, *self._risk_again(*data))
 
     def __getstate__(self) -> Any:
         state = dict(super().__getstate__())

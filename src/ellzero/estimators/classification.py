@@ -107,7 +107,7 @@ class SparseClassifier(_Classifier):
     classes_ : array of shape (n_classes,)
     coef_ : array of shape (1, n_features) or (n_classes, n_features)
     intercept_ : array of shape (1,) or (n_classes,)
-    result_, certificate_, k_, ridge_, n_iter_, n_features_in_, feature_names_in_
+    result_, certificate_, beats_, k_, ridge_, n_iter_, n_features_in_, feature_names_in_
         As for `SparseRegressor`.
 
     Examples
@@ -142,7 +142,7 @@ class SparseClassifierCV(ChosenByCrossValidation, _Classifier):
     ----------
     k_, ridge_, cv_results_, path_
         As for `SparseRegressorCV`.
-    classes_, coef_, intercept_, result_, certificate_, n_iter_, n_features_in_, feature_names_in_
+    classes_, coef_, intercept_, result_, certificate_, beats_, n_iter_, n_features_in_, feature_names_in_
         As for `SparseClassifier`.
 
     Examples

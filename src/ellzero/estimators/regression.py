@@ -127,6 +127,8 @@ class SparseRegressor(_Regressor):
     certificate_ : Certificate
         A proved bound on the distance to the best objective, computed when first read, if the data of the fit are
         still there; the estimator does not keep them. `certify` takes them again, and a time limit.
+    beats_ : Beats
+        How many nonzeros a better vector must have at the least, proved; computed when first read, as certificate_ is.
     k_, ridge_, n_iter_ : int, float, int
     n_features_in_, feature_names_in_
 
@@ -173,7 +175,7 @@ class SparseRegressorCV(ChosenByCrossValidation, _Regressor):
         "k", "ridge", "mean_test_score", "std_test_score" and "split0_test_score", ... as in GridSearchCV.
     path_ : list of Result
         The answers on all rows for the k up to the chosen one.
-    coef_, intercept_, targets_, result_, certificate_, n_iter_, n_features_in_, feature_names_in_
+    coef_, intercept_, targets_, result_, certificate_, beats_, n_iter_, n_features_in_, feature_names_in_
         As for `SparseRegressor`.
 
     Examples

@@ -210,7 +210,7 @@ class SparseCox(_Survival):
         From the number of each stratum to the times of its events and the cumulative baseline hazard from there on.
     strata_ : array or None
         The labels of the strata, in the order of their numbers.
-    result_, certificate_, k_, ridge_, n_iter_, n_features_in_, feature_names_in_
+    result_, certificate_, beats_, k_, ridge_, n_iter_, n_features_in_, feature_names_in_
         As for `SparseRegressor`.
 
     Examples
@@ -270,7 +270,7 @@ class SparseCoxCV(ChosenByCrossValidation, _Survival):
     ----------
     k_, ridge_, cv_results_, path_
         As for `SparseRegressorCV`.
-    coef_, baseline_, strata_, result_, certificate_, n_iter_, n_features_in_, feature_names_in_
+    coef_, baseline_, strata_, result_, certificate_, beats_, n_iter_, n_features_in_, feature_names_in_
         As for `SparseCox`.
     """
 

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._core.interruption import whole_call
 from .._core.validation import check_count, check_nonnegative, check_positive
-from ..estimators.certified import certify_fitted
+from ..estimators.certified import beats_fitted, certify_fitted
 from ..minimize import minimize
 from ..risks import Huber, LeastSquares, LinearModel
 from ..risks.robust import huber_delta
@@ -132,7 +132,8 @@ class IndexTracker(BaseEstimator):  # type: ignore[misc]
         self.mandate_, self.delta_ = mandate, delta
         self.n_features_in_ = data.names.size
         self.__dict__.pop("feature_names_in_", None)
-        self.__dict__.pop("certificate_", None)
+        for proof in ("certificate_", "beats_"):
+            self.__dict__.pop(proof, None)
         x = np.asarray(self.result_.x)
         self.weights_, self.cash_ = x, 1.0 - float(x.sum())
         self._framed = data.framed
@@ -285,7 +286,7 @@ class IndexTracker(BaseEstimator):  # type: ignore[misc]
         portfolios that were asked for too. Few names can miss an index that many would hit, so that the gap may be
         wide although the portfolio is the best. X and y are the data of the fit, which the tracker does not keep, and
         the limits are those of `ellzero.certify`. The certificate is also in ``certificate_`` and
-        ``result_.certificate``.
+        ``result_.certificate``, and how few names a better portfolio cannot have in ``beats_`` and ``result_.beats``.
         """
         check_is_fitted(self, "result_")
         data = read_returns(X, self._index(y))
@@ -295,7 +296,9 @@ class IndexTracker(BaseEstimator):  # type: ignore[misc]
         if word == "huber" and (self.delta_ is None or delta not in (None, self.delta_)):
             raise ValueError(f"error={self.error!r} was set after the fit; fit again before certify")
         risk = self._risk(data, word, self.delta_ if word == "huber" else None)
-        return certify_fitted(self, risk, "X, y", time_limit=time_limit, target_gap=target_gap)
+        found = certify_fitted(self, risk, "X, y", time_limit=time_limit, target_gap=target_gap)
+        beats_fitted(self, risk, "X, y")
+        return found
 
     def backtest(self, X: Any, y: Any, groups: Any = None, **options: Any) -> Any:
         """Walk forward through the days with this tracker: see `ellzero.portfolio.backtest`."""

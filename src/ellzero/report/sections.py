@@ -148,12 +148,14 @@ def tracking(result: Result | None, told: Told) -> list[Html]:
 
 def convergence(result: Result, told: Told) -> list[Html]:
     """The objective after every iteration, and what the run cost."""
-    spent = {
+    spent: dict[str, Any] = {
         "gradients of single terms": result.n_gradients,
         "function values": result.n_values,
         "hard thresholdings": result.n_thresholds,
         "largest 1/step": f"{result.largest_L:.4g}",
     }
+    if result.exchanges is not None and result.exchanges.total:
+        spent["single exchanges"] = result.exchanges.words
     cost = facts(spent)
     if not np.isfinite(result.history.fun).any():
         return [paragraph("The objective was not monitored on the way."), cost]
@@ -188,6 +190,8 @@ def over_k(result: Result, told: Told) -> list[Html]:
 def proved(result: Result, told: Told) -> list[Html]:
     """The certificate and what it means, or that there is none."""
     certificate = result.certificate
+    if certificate is None and result.beats:
+        return _promised(result)
     if certificate is None:
         return [
             claim("not proved", "No certificate was asked for. The answer obeys every constraint; how far it is from "
@@ -197,7 +201,7 @@ def proved(result: Result, told: Told) -> list[Html]:
     words = f"{certificate.words[:1].upper()}{certificate.words[1:]}."
     advice = [paragraph(f"To improve the bound: {certificate.advice}.")] if certificate.advice else []
     if not math.isfinite(certificate.lower_bound) or certificate.status.name == "NO_BOUND":
-        return [claim("not proved", words), *advice]
+        return [claim("not proved", words), *advice, *_promised(result)]
     values = {
         "proved lower bound": f"{certificate.lower_bound:.8g}",
         "objective of the answer": f"{result.fun:.8g}",
@@ -214,7 +218,24 @@ def proved(result: Result, told: Told) -> list[Html]:
         f"How it was obtained: {certificate.how}.",
     )
     verdict = claim("proved" if certificate.status.name == "OPTIMAL" else "bounded", words)
-    return [verdict, facts(values), *_search(certificate), meaning, *advice]
+    return [verdict, facts(values), *_search(certificate), meaning, *advice, *_promised(result)]
+
+
+def _promised(result: Result) -> list[Html]:
+    """How sparse a vector cannot be better than the answer, if that is known."""
+    beats = result.beats
+    if not beats:
+        return []
+    nu = beats.strong_convexity
+    values = {
+        "form": beats.form + (f", {beats.how}" if beats.how else ""),
+        "strong convexity ν": f"{nu.value:.6g}" + (f", {nu.how}" if nu.how else ""),
+    }
+    text = (
+        "A promise is a proof, too, about all sparser vectors at once: to leave out entries of the answer costs more "
+        "than the slopes outside its support can win back. It is read off one gradient (`ez.beats`)."
+    )
+    return [claim("promised", f"{beats.words[:1].upper()}{beats.words[1:]}."), facts(values), paragraph(text)]
 
 
 #: of the report of an answer, in this order
