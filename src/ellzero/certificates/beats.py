@@ -106,7 +106,7 @@ def beats(risk: Risk, result: Result, *, nu: float | Constant | None = None) -> 
     >>> problem = ez.datasets.make_regression(500, 100, 10, correlation=0.3)
     >>> risk = ez.risks.LeastSquares(problem.X, problem.y)
     >>> ez.beats(risk, ez.minimize(risk, k=20)).words
-    'no vector with at most 14 nonzeros is better than this answer'
+    'no vector with at most 11 nonzeros is better than this answer'
     """
     if not isinstance(risk, Risk):
         raise TypeError(f"risk must be a risk such as ellzero.risks.LeastSquares(X, y), got {risk!r}")

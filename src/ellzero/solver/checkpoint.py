@@ -165,6 +165,7 @@ def pack(run: Run) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         else:
             facts.setdefault("oracle", {})[name] = value
     learnt = {name: value for name, value in vars(run.step).items() if isinstance(value, float)}
+    arrays |= {f"step.{name}": value for name, value in vars(run.step).items() if isinstance(value, np.ndarray)}
     facts["run"] = {
         "nit": state.nit, "first_residual": state.first_residual, "step": learnt, "seconds": state.clock.seconds,
         "entropy": state.entropy,
@@ -204,6 +205,9 @@ def _take_over(run: Run, arrays: dict[str, np.ndarray], facts: dict[str, Any]) -
     state.nit, state.first_residual = int(saved["nit"]), float(saved["first_residual"])
     for name, value in saved["step"].items():
         setattr(run.step, name, float(value))
+    for name, array in arrays.items():
+        if name.startswith("step."):
+            setattr(run.step, name.removeprefix("step."), array)
     state.clock.before, state.entropy[:] = float(saved["seconds"]), [int(number) for number in saved["entropy"]]
     for name in _COUNTED:
         setattr(state.counts, name, int(facts["counts"][name]))

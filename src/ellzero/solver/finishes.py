@@ -78,6 +78,25 @@ class LastProjection(Finish):
 
 
 @dataclass(frozen=True)
+class Refit(Finish):
+    """w ↦ argmin R over the members of Γ on the support of w."""
+
+    needs_gradients = True
+
+    @property
+    def label(self) -> str:
+        """That it comes last."""
+        return ", refit at the end"
+
+    def apply(self, state: State, again: Again | None = None) -> None:
+        """Refit the best point; it stays where that does not help."""
+        problem, best = state.problem, state.best
+        if problem.risk.convex:
+            point = refit(problem.risk, problem.gamma, problem.support_of(best.w), best.w, None, state.clock.deadline())
+            state.keep_better(point)
+
+
+@dataclass(frozen=True)
 class Exchanges(Finish):
     """A refit, and one kept coordinate exchanged for one left out as long as that helps; see `SwapSearch`.
 
@@ -159,6 +178,8 @@ def as_finish(finish: Any) -> Finish | None:
         return finish
     if finish == "swap":
         return Exchanges()
+    if finish == "refit":
+        return Refit()
     if finish in ("two-step", "restricted"):
         return LastProjection(finish)
-    raise ValueError(f"finish must be None, a Finish, 'swap', 'two-step' or 'restricted', got {finish!r}")
+    raise ValueError(f"finish must be None, a Finish, 'swap', 'refit', 'two-step' or 'restricted', got {finish!r}")

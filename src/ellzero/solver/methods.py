@@ -17,6 +17,7 @@ from ..theory.parameters import Oracle as Kind
 from .finishes import Exchanges, as_finish
 from .oracles import FullGradient, GrowWhenStuck, MiniBatch, Oracle, VarianceReduced, ZerothOrder, estimate_variance
 from .projections import PROJECTIONS
+from .regularised import RegularisedGradient, smoothness_of
 from .result import Counts
 from .schedules import Geometric
 from .steps import STEPS
@@ -30,16 +31,18 @@ class Method:
     ----------
     oracle : Oracle
         Where g comes from: `FullGradient`, `MiniBatch`, `VarianceReduced` or `ZerothOrder`.
-    step : float, "1/L", "adaptive", "pursuit", "search" or "factors"
+    step : float, "1/L", "adaptive", "pursuit", "search", "factors" or "replacement"
         η; "1/L" takes the smoothness constant of the risk, "adaptive" the smallest L for which the theorem's proof
         goes through, "pursuit" refits the values on each support, "search" tries sizes by function values, "factors"
-        is for a rank: Newton's steps along its tangent spaces.
+        is for a rank: Newton's steps along its tangent spaces; "replacement" exchanges one entry and refits a
+        regularised R, see `regularised`.
     projection : {"auto", "euclidean", "two-step", "restricted", "sparse", "convex"}
         P. "auto" is "euclidean" where the exact projection onto the sparse members of Γ is known, otherwise
         "two-step" where Γ preserves supports, otherwise "restricted"; "sparse" is H_k alone and "convex" Π_Γ alone,
         for baselines that repair the other constraint at the end.
-    finish : Finish, "swap", "two-step" or "restricted", optional
-        What is done to the best point: `Exchanges` of coordinates ("swap"), or a `LastProjection` of this kind.
+    finish : Finish, "swap", "refit", "two-step" or "restricted", optional
+        What is done to the best point: `Exchanges` of coordinates ("swap"), the best values on its support ("refit"),
+        or a `LastProjection` of this kind.
     name : str
     constrained : bool
         Whether the method takes a Γ at all.
@@ -262,6 +265,33 @@ class Prescribed(Method):
         return {"oracle": oracle, "step": zoht_step(p.L, p.nu, d, min(3 * max(k, 1), d), s2, q)}
 
 
+@dataclass(frozen=True, kw_only=True)
+class Regularised(Method):
+    """IHT on a regularised R whose weights fall, for T iterations: see `regularised`.
+
+    Parameters
+    ----------
+    T : int
+        Iterations, of the order κ log(1/ε).
+    c : float, optional
+        By how much weights fall in an iteration; k/(4T) by default.
+    L : float, optional
+        Smoothness; that of the risk by default.
+    """
+
+    T: int = 500
+    c: float | None = None
+    L: float | None = None
+
+    def resolve(self, risk: Risk, sparsity: Sparsity, counts: Counts, entropy: Sequence[int]) -> Method:
+        T = check_count(self.T, "T")
+        L = smoothness_of(risk, self.name) if self.L is None else check_positive(self.L, "L")
+        c = max(sparsity.k, 1) / (4 * T) if self.c is None else check_positive(self.c, "c")
+        plain = {name: getattr(self, name) for name in Method.__dataclass_fields__}
+        step = 1 / (2 * L) if self.step == "1/L" else self.step
+        return Method(**{**plain, "oracle": RegularisedGradient(L, c), "step": step, "n_iter": T})
+
+
 PRESETS: dict[str, Method] = {
     "auto": Auto(),
     "IHT": Prescribed(theorem="IHT", projection="sparse", constrained=False, name="IHT"),
@@ -273,6 +303,8 @@ PRESETS: dict[str, Method] = {
     "ZOHT": Prescribed(theorem="HZO-HT", projection="sparse", constrained=False, name="ZOHT"),
     "StoIHT": Method(oracle=MiniBatch(32), projection="sparse", constrained=False, name="StoIHT"),
     "SVRG-HT": Method(oracle=VarianceReduced(32), projection="sparse", constrained=False, name="SVRG-HT"),
+    "RegIHT": Regularised(projection="two-step", finish="refit", name="RegIHT"),
+    "ARHT": Method(step="replacement", finish="refit", name="ARHT"),
     "PGD": Method(projection="euclidean", name="PGD"),
     "PGD+H": Method(projection="convex", finish="two-step", name="PGD+H"),
     "IHT+P": Method(projection="sparse", finish="two-step", name="IHT+P"),
@@ -289,12 +321,13 @@ def preset(name: str, **parameters: Any) -> Method:
         The paper's, with Γ: "IHT-2SP" (or "FG-HT-2SP"; exact gradients), "HSG-HT-2SP" (growing batches),
         "HZO-HT-2SP" (growing numbers of random directions). Without Γ: "IHT" (Jain et al. 2014), "HSG-HT" (Zhou
         et al. 2018), "HZO-HT", "ZOHT" (de Vazelhes et al. 2022; a fixed number of directions), "StoIHT" (Nguyen
-        et al. 2017; a constant batch), "SVRG-HT" (Li et al. 2016). "PGD" is IHT with the exact projection (Lu 2015,
-        Beck & Hallak 2016). Baselines: "PGD+H" (projected gradient onto Γ,
-        H_k at the end), "IHT+P" (IHT, projection onto Γ at the end). And "auto".
+        et al. 2017; a constant batch), "SVRG-HT" (Li et al. 2016). "RegIHT" and "ARHT" (Axiotis & Sviridenko 2022 and
+        2021) need a smaller k where κ is large; with Γ they are ours, without a theorem. "PGD" is IHT with the exact
+        projection (Lu 2015, Beck & Hallak 2016). Baselines: "PGD+H" (projected gradient onto Γ, H_k at the end),
+        "IHT+P" (IHT, projection onto Γ at the end). And "auto".
     **parameters
         Fields of `Method`, for example ``step=0.1``; for the paper's methods also those of its theorems:
-        ``rho, alpha, B, s2, mu, L, nu, epsilon, radius, gradient_norm``.
+        ``rho, alpha, B, s2, mu, L, nu, epsilon, radius, gradient_norm``; for "RegIHT" ``T, c, L``.
 
     Examples
     --------

@@ -25,6 +25,9 @@ from .schedules import as_schedule
 class Gradients(ABC):
     """An oracle bound to one run: (point, iteration) ↦ gradient or its estimate."""
 
+    #: whether it would say the same of the same point again, so that an iterate that stays has come to its end
+    settled: bool = True
+
     @abstractmethod
     def __call__(self, point: Point, t: int) -> Array: ...
 

@@ -17,7 +17,7 @@ from ..sets import EmptySlice
 from ..sparsity import Sparsity
 from .ahead import Ahead
 from .methods import Method
-from .oracles import Gradients
+from .oracles import FullGradient, Gradients
 from .problem import Problem
 from .projections import Projector, first_that_fits, projector
 from .refit import Units, refit
@@ -62,14 +62,14 @@ class Run:
             self.plain = self._projector_in(units)
         self.project = self.plain if self.kind == "convex" else _counted(self.plain, counts)
         threshold = self._projector("sparse") if self.kind == "two-step" and not gamma.whole_space else None
-        self.step: Step = bind_step(self.method.step, counts, problem, threshold, units, clock.deadline)
+        self.step: Step = bind_step(self.method.step, counts, problem, threshold, units, clock.deadline, entropy)
         self.oracle: Gradients = self.method.oracle.bind(risk, counts, entropy)
         self.state = State(problem, units, entropy, counts, clock, risk.at(*self._start(x0)), every)
         if x0 is not None and self.method.own_units:
             self._refit_start()
         self.method = method.started(self.method, self.state.point, counts)
         self.ahead: Ahead | None = None
-        if self.method.kind == "full":
+        if isinstance(self.method.oracle, FullGradient):
             thresholds = int(self.kind != "convex")
             self.ahead = Ahead.of(self.step, self.state.point.w, self.plain, counts, thresholds, every == 1)
         self.session = Session()

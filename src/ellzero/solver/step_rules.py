@@ -1,20 +1,28 @@
 """The step rule of a run, by its name."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from .factors import FactorStep
 from .problem import Problem
 from .projections import Projector
 from .refit import Units
+from .regularised import ReplacementStep, smoothness_of
 from .result import Counts
 from .steps import AdaptiveStep, ConstantStep, Deadline, PursuitStep, SearchedStep, Step
 
 
 def bind_step(
-    step: Any, counts: Counts, problem: Problem, threshold: Projector | None, units: Units | None, deadline: Deadline
+    step: Any,
+    counts: Counts,
+    problem: Problem,
+    threshold: Projector | None,
+    units: Units | None,
+    deadline: Deadline,
+    entropy: Sequence[int] = (),
 ) -> Step:
-    """The step rule of one run, from a number or a name."""
+    """The step rule of one run, from a number or a name; random choices follow from the entropy."""
     if not isinstance(step, str):
         return ConstantStep(float(step))
     if step == "search":
@@ -25,6 +33,8 @@ def bind_step(
         return PursuitStep(counts, problem, units, deadline)
     if step == "factors":
         return FactorStep(counts, threshold, problem=problem, deadline=deadline)
+    if step == "replacement":
+        return ReplacementStep(counts, problem, deadline, entropy, smoothness_of(problem.risk, "ARHT"))
     risk = problem.risk
     L = risk.smoothness.value
     if not 0 < L < math.inf:

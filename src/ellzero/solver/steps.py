@@ -18,9 +18,9 @@ from .result import Counts
 
 #: the reading of `time.perf_counter` that ends a run
 Deadline = Callable[[], float]
-STEPS = ("1/L", "adaptive", "pursuit", "search", "factors")
+STEPS = ("1/L", "adaptive", "pursuit", "search", "factors", "replacement")
 #: those that take R(w) for what ∇R says it is
-NEED_GRADIENTS = ("adaptive", "pursuit", "factors")
+NEED_GRADIENTS = ("adaptive", "pursuit", "factors", "replacement")
 
 
 class Step(Protocol):

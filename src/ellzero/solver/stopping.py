@@ -48,7 +48,7 @@ class Stopping:
             return Status.DIVERGED
         if self.proof is not None and self.proof.suffices(fun, run.so_far, state.clock.deadline()):
             return Status.TARGET_GAP
-        if self.tol > 0 and not run.method.stochastic:
+        if self.tol > 0 and not run.method.stochastic and run.oracle.settled:
             if moved <= self.tol * size:
                 return Status.CONVERGED
             if moved / step <= self.tol * state.first_residual:
