@@ -244,9 +244,8 @@ class LinearModel(LinearTerms):
 
     def squares(self) -> np.ndarray | None:
         """Σ_i share_i X_ij² for every column; not kept, because what is kept changes the last digit of later values."""
-        if not self.readable or "_column_squares" in vars(self):
-            return self._column_squares if self.readable else None
-        return type(self)._column_squares.func(self)  # type: ignore[no-any-return]
+        known: np.ndarray | None = vars(self).get("_column_squares")
+        return (self._sum_squares() if known is None else known) if self.readable else None
 
     def columns(self, index: np.ndarray) -> np.ndarray | None:
         """X[:, index], on the host and in double precision; None where a ridge tells equal columns apart."""

@@ -217,6 +217,9 @@ class LinearTerms(Risk):
     @cached_property
     def _column_squares(self) -> np.ndarray:
         """Σ_i share_i X_ij²: one look at the data, kept."""
+        return self._sum_squares()
+
+    def _sum_squares(self) -> np.ndarray:
         if isinstance(self.share, float):
             return self.share * self.design.squares
         return self.design.square_sums(self.double_share)

@@ -257,7 +257,7 @@ def _state(asked: Asked, form: Form) -> Guarantee:
         alpha = 1.0 if asked.row.oracle == "full" else asked.alpha
         step = 1 / (alpha * L.value) if 0 < L.value < math.inf else None
         return Guarantee(**common, step=step, premises=premises(asked, form, None, None), notes=_notes(asked, None))
-    p = asked.prescribe(form, asked.k)
+    p = replace(asked.prescribe(form, asked.k), k_bar_max=_largest_k_bar(asked, form))
     k_required = _smallest_k(asked, form)
     gradient = asked.gradient_norm(p.L)
     n_iter = costs = None
@@ -288,6 +288,19 @@ def _smallest_k(asked: Asked, form: Form) -> int | None:
             return k
         k = needed
     return None
+
+
+def _largest_k_bar(asked: Asked, form: Form) -> int:
+    """max {k̄ : k >= ratio(κ at k and k̄)·k̄}: ν falls as k̄ grows."""
+    low, high = 0, asked.k + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        other = replace(asked, k_bar=middle)
+        covered = other.usable(asked.k)
+        if covered:
+            covered = sparsity_needed(form, other.prescribe(form, asked.k).k_ratio, middle) <= asked.k
+        low, high = (middle, high) if covered else (low, middle)
+    return low
 
 
 def _bound(asked: Asked, p: Prescription, left: float) -> float | None:
