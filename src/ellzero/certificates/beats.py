@@ -10,6 +10,7 @@ from typing import Literal
 
 import numpy as np
 
+from .._core.arrays import waits
 from .._core.validation import check_positive
 from ..risks import Constant, Risk
 from ..sets import EmptySlice
@@ -119,7 +120,7 @@ def beats(risk: Risk, result: Result, *, nu: float | Constant | None = None) -> 
 
 def beats_for_free(risk: Risk, result: Result) -> Beats | None:
     """The same where curvature is at hand and there is something to say; None otherwise."""
-    if risk.known_convexity is None or not risk.has_gradient:
+    if risk.known_convexity is None or not risk.has_gradient or waits(risk.zero):  # devices are slow to tell sizes
         return None
     found = _promise(risk, result, None, dear=False)
     return found if found else None

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
+from .._core.arrays import waits
 from .._core.directions import stream
 from .._core.validation import check_count
 from ..risks.evaluation import BudgetSpent
@@ -147,7 +148,8 @@ class Exchanges(Finish):
 def _examine(state: State, search: SwapSearch) -> None:
     """See which exchanges are ruled out; what a bound leaves open and a refit betters is where the search goes on."""
     problem, risk = state.problem, state.risk
-    if not (risk.convex and problem.sparsity.atoms is None and problem.sparsity.by_atoms):
+    single = problem.sparsity.atoms is None and problem.sparsity.by_atoms
+    if not (risk.convex and single) or waits(state.best.w):  # what is on a device would have to be fetched
         return
     while not (search.cut or state.clock.over):
         start, deadline = state.best, state.clock.deadline()
