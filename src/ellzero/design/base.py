@@ -78,7 +78,7 @@ class Design(ABC):
         """XᵀΩX and Xᵀω with Ω = diag(ω), on the host and in double precision whatever X is; ω may be one number."""
 
     def square_sums(self, weights: np.ndarray) -> np.ndarray:
-        """Σ_i ω_i X_ij² for every column j, on the host and in double precision."""
+        """Σ_i ω_i X_ij² for every column j, on the host and in double precision; ω may have several columns."""
         raise NotImplementedError
 
     @cached_property

@@ -81,6 +81,8 @@ class Sparse(Design):
         return (scaled.T @ scaled).toarray(), scaled.T @ root
 
     def square_sums(self, weights: np.ndarray) -> np.ndarray:
+        if weights.ndim == 2:
+            return np.asarray(self._transpose.astype(np.float64).power(2) @ weights)
         # in blocks, because a squared copy of all entries takes longer to allocate than to compute
         X, total = self.X, np.zeros(self.shape[1])
         lines, by_rows = len(X.indptr) - 1, X.format == "csr"

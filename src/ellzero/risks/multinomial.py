@@ -1,6 +1,7 @@
 """The cross-entropy of several classes."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -78,6 +79,19 @@ class Multinomial(SeveralOutputs):
 
     def _slope(self, z: Array, y: Array) -> Array:
         return self._softmax(z) - y
+
+    def _steady_bend(self, z: Array, y: Array) -> Array:
+        probability = self._softmax(z)
+        return self._xp.mean(probability * (1 - probability), axis=1)
+
+    def _bent(self, z: Array) -> Callable[[Array], Array]:
+        """v ↦ (diag π - ππᵀ)v for every row: how the slopes change along v."""
+        probability = self._softmax(z)
+
+        def along(v: Array) -> Array:
+            return probability * (v - self._xp.sum(probability * v, axis=1, keepdims=True))
+
+        return along
 
     def _softmax(self, z: Array) -> Array:
         weight = self._xp.exp(z - self._xp.max(z, axis=1, keepdims=True))

@@ -99,6 +99,10 @@ class LinearTerms(Risk):
     def _bend(self, z: Array, y: Array) -> Array | None:
         return None
 
+    def _steady_bend(self, z: Array, y: Array) -> Array | None:
+        """A second derivative to make steps with: of several outputs the mean, and above `_bend` where that vanishes."""
+        return self._bend(z, y)
+
     def _prepare(self) -> None:
         """What follows from targets and weights, computed when these are set."""
 
