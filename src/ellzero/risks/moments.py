@@ -23,9 +23,7 @@ class Moments:
     Parameters
     ----------
     model : LeastSquares
-        Its weights and ridge do not count.
-    base : array of shape (n,)
-        Weights of the rows.
+        Its weights are those of the rows that count.
     counts : array of shape (f, n)
         How often each weighting counts a row: 1 or 0, as a rule.
 
@@ -39,12 +37,13 @@ class Moments:
     energy : array of shape (f,)
     """
 
-    def __init__(self, model: LinearTerms, base: np.ndarray, counts: np.ndarray) -> None:
+    def __init__(self, model: LinearTerms, counts: np.ndarray) -> None:
         self.design, self.centred = model.design, model.fit_intercept
         self.n, self.p = self.design.shape
         y = to_host(model.y).astype(float) - (0.0 if model.offset is None else to_host(model.offset))
         self.y, self.q = y.reshape(self.n, -1), model.n_outputs
         self._grams: np.ndarray | None = None
+        base = model.double_share
         if self.p <= max(self.n, _SMALL) and (len(counts) + 1) * (self.p + self.q + 1) ** 2 <= _ROOM:
             self._gather(base, counts)
         else:
@@ -77,6 +76,13 @@ class Moments:
         found[np.take_along_axis(self.diagonal[f], features, axis=1) == 0] = 0.0
         return found
 
+    def root(self) -> np.ndarray:
+        """T of shape (p + q, p + q) with ||T(w, -1)||² = R(w) for the first weighting, where its G is kept."""
+        assert self._grams is not None
+        whole = np.block([[self._grams[0], self.b[0].T], [self.b[0], self._squares]])
+        sizes, vectors = np.linalg.eigh(whole)
+        return np.asarray(np.sqrt(np.maximum(sizes, 0.0))[:, None] * vectors.T)
+
     # With more rows than columns.
 
     def _gather(self, base: np.ndarray, counts: np.ndarray) -> None:
@@ -97,7 +103,7 @@ class Moments:
             self.means, self.target_means = shift[X] + sums[:, one, X], shift[self.p :] + sums[:, one, Y]
             sums -= sums[:, :, one, None] * sums[:, None, one, :]
         self._grams, self.b = sums[:, X, X], sums[:, Y, X]
-        self.energy = np.trace(sums[:, Y, Y], axis1=1, axis2=2)
+        self._squares, self.energy = sums[0, Y, Y], np.trace(sums[:, Y, Y], axis1=1, axis2=2)
         self._without_constants(self._grams.diagonal(axis1=1, axis2=2), squares)
         nothing = self.diagonal == 0
         self._grams[np.broadcast_to(nothing[:, :, None] | nothing[:, None, :], self._grams.shape)] = 0.0

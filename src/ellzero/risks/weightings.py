@@ -8,12 +8,15 @@ from typing import Any
 import numpy as np
 
 from .._core.arrays import to_host
+from .._core.linear_systems import inverses
 from .base import changed
+from .gathered import Gathered, gathered
 from .terms import LinearTerms
 
 _TOGETHER = 2**21  # numbers of the data that are gathered at a time
 _STEPS = 50  # of Newton's method at the most
 _INNER, _ENOUGH = 10, 0.1  # steps of conjugate gradients for one of Newton's, and where they end: of the first residual
+_CONTRACTS = 0.1  # of λ²: what a step by the curvature of an earlier point must leave of it
 _JITTER = 1e-12  # of the diagonal of the curvature, so that columns that depend on each other do no harm
 
 
@@ -137,51 +140,78 @@ class Weightings:
 
     def fit(self, which: np.ndarray, features: np.ndarray, start: np.ndarray) -> Fits:
         """Of the problems of these numbers, each on its own features, from values as in `Fits`."""
-        k = features.shape[1]
-        together = max(1, _TOGETHER // (self.n * max(k, self.q)))
+        numbers = self.n * max(features.shape[1], self.q)
+        together = max(1, _TOGETHER // numbers)
         parts = [
             self._fit(which[part], features[part], start[part])
             for part in (slice(first, first + together) for first in range(0, len(which), together))
         ]
         return Fits(*(np.concatenate([getattr(f, part.name) for f in parts]) for part in fields(Fits)))
 
-    def _gather(self, features: np.ndarray) -> np.ndarray:
-        """The columns of each problem, and a column of ones if there is an intercept: (m, k, n)."""
-        m, k = features.shape
-        known, place = np.unique(features, return_inverse=True)
-        columns = np.asarray(to_host(self.model.design.columns(known).dense()).T, dtype=float)
-        A = np.ones((m, k + self.free, self.n))
-        A[:, :k] = np.ascontiguousarray(columns)[place.reshape(m, k)]
-        return A
-
     @np.errstate(over="ignore", invalid="ignore", divide="ignore")
     def _fit(self, which: np.ndarray, features: np.ndarray, start: np.ndarray) -> Fits:
-        A, U, k = self._gather(features), start.copy(), features.shape[1]
-        ridges = np.zeros(A.shape[:2])
+        """Newton's method; the curvature of an earlier point serves as long as steps become much shorter by it."""
+        k, U = features.shape[1], start.copy()
+        A = gathered(self.model.design, features, self.free)
+        ridges = np.zeros((len(which), k + self.free))
         ridges[:, :k] = self.ridges[which, None]
-        Z = U @ A + self._offset
-        value, spread = self._objective(which, Z, U), np.ones((len(which), k))
-        going = np.arange(len(which))
+        Z = A.forward(U) + self._offset
+        value, last = self._objective(which, Z, U), np.zeros(len(which))
+        inverse, going = np.ones((len(which), k + self.free, k + self.free)), np.arange(len(which))
         for _ in range(_STEPS):
-            whole = going.size == len(which)
-            a, b = A if whole else A[going], which[going]
-            g = self._slopes(b, Z[going]) @ a.swapaxes(1, 2) + ridges[going, None] * U[going]
-            M = (a * self._bends(b, Z[going])[:, None]) @ a.swapaxes(1, 2)
-            every = np.arange(M.shape[1])
-            M[:, every, every] = (1 + _JITTER) * (M[:, every, every] + ridges[going]) + 1e-300
-            if not (np.isfinite(M).all() and np.isfinite(g).all()):
-                break
-            inverse = np.linalg.inv(M)
-            spread[going] = inverse[:, every[:k], every[:k]]
-            move = -g @ inverse if self.q == 1 else self._solve(b, Z[going], a, ridges[going], g, inverse)
+            a, b = A.of(going), which[going]
+            g = a.adjoint(self._slopes(b, Z[going])) + ridges[going, None] * U[going]
+            move = self._step(b, Z[going], a, ridges[going], g, inverse[going])
             decrement = -np.einsum("bqk,bqk->b", g, move)
+            old = np.flatnonzero(~(decrement <= _CONTRACTS * last[going]))
+            if old.size:
+                at = going[old]
+                found = self._inverses(which[at], Z[at], A.of(at), ridges[at])
+                if found is None:
+                    break
+                inverse[at] = found
+                move[old] = self._step(which[at], Z[at], A.of(at), ridges[at], g[old], found)
+                decrement[old] = -np.einsum("bqk,bqk->b", g[old], move[old])
             U[going], Z[going], value[going], moved = self._along(
-                b, U[going], Z[going], value[going], move, move @ a, decrement
+                b, U[going], Z[going], value[going], move, a.forward(move), decrement
             )
+            last[going] = decrement
             going = going[moved & (decrement > self.closeness * np.abs(value[going]))]
             if not going.size:
                 break
-        return Fits(which, features, U, Z, value, np.maximum(spread, 1e-300))
+        every = np.arange(k)
+        return Fits(which, features, U, Z, value, np.maximum(inverse[:, every, every], 1e-300))
+
+    def _inverses(self, which: np.ndarray, Z: np.ndarray, A: Gathered, ridges: np.ndarray) -> np.ndarray | None:
+        """Of the curvature of each problem, of several outputs that of their mean; None if it is not finite."""
+        M = A.gram(self._bends(which, Z))
+        every = np.arange(M.shape[1])
+        M[:, every, every] = (1 + _JITTER) * (M[:, every, every] + ridges) + 1e-300
+        found = inverses(M) if np.isfinite(M).all() else M
+        return found if np.isfinite(found).all() else None
+
+    def _step(
+        self, which: np.ndarray, Z: np.ndarray, A: Gathered, ridges: np.ndarray, g: np.ndarray, inverse: np.ndarray
+    ) -> np.ndarray:
+        """-H⁻¹g for the curvature H: of one output by its inverse, of several roughly, by conjugate gradients."""
+        if self.q == 1:
+            return -g @ inverse
+        bend, m = self._rows(len(Z))._bent(self._flat(Z)), len(Z)
+        x, r = np.zeros_like(g), -g
+        s = r @ inverse
+        p, size = s, np.einsum("bqk,bqk->b", r, s)
+        first = size
+        for _ in range(_INNER):
+            bent = self._counted(which, self._back(bend(self._flat(A.forward(p))), m))
+            image = A.adjoint(bent) + ridges[:, None] * p
+            step = (size / np.maximum(np.einsum("bqk,bqk->b", p, image), 1e-300))[:, None, None]
+            x, r = x + step * p, r - step * image
+            s = r @ inverse
+            size, before = np.einsum("bqk,bqk->b", r, s), size
+            if (size <= _ENOUGH**2 * first).all():
+                break
+            p = s + (size / np.maximum(before, 1e-300))[:, None, None] * p
+        return x
 
     def _along(
         self,
@@ -206,28 +236,6 @@ class Weightings:
         moved = np.ones(len(which), dtype=bool)
         moved[left] = False
         return U, Z, value, moved
-
-    def _solve(
-        self, which: np.ndarray, Z: np.ndarray, A: np.ndarray, ridges: np.ndarray, g: np.ndarray, inverse: np.ndarray
-    ) -> np.ndarray:
-        """-H⁻¹g for the curvature H of several outputs, roughly, by conjugate gradients."""
-        rows, m = self._rows(len(Z)), len(Z)
-        bend = rows._bent(self._flat(Z))
-        x, r = np.zeros_like(g), -g
-        s = r @ inverse
-        p, size = s, np.einsum("bqk,bqk->b", r, s)
-        first = size
-        for _ in range(_INNER):
-            bent = self._counted(which, self._back(bend(self._flat(p @ A)), m))
-            image = bent @ A.swapaxes(1, 2) + ridges[:, None] * p
-            step = (size / np.maximum(np.einsum("bqk,bqk->b", p, image), 1e-300))[:, None, None]
-            x, r = x + step * p, r - step * image
-            s = r @ inverse
-            last, size = size, np.einsum("bqk,bqk->b", r, s)
-            if (size <= _ENOUGH**2 * first).all():
-                break
-            p = s + (size / np.maximum(last, 1e-300))[:, None, None] * p
-        return x
 
     # What other features could do.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -77,13 +77,24 @@ class Pivots:
 
     def start(self, which: np.ndarray) -> Tableau:
         """The answers with no other features than those that are kept."""
+        table = self._nothing(which)
+        for j in self.kept:
+            table = self._with(table, np.full(which.size, j))
+        return table
+
+    def _nothing(self, which: np.ndarray) -> Tableau:
         m, f = which.size, self.weighting[which]
         room = self.moments.diagonal[f] + 0.5 * self.ridges[which, None]
         none = np.zeros((m, self.moments.q, 0)), np.zeros((m, 0, 0)), self.moments.b[f]
-        table = Tableau(which, np.zeros((m, 0), dtype=np.intp), *none, room)
-        for j in self.kept:
-            table = self._with(table, np.full(m, j))
-        return table
+        return Tableau(which, np.zeros((m, 0), dtype=np.intp), *none, room)
+
+    def resume(self, which: np.ndarray, features: np.ndarray, values: np.ndarray) -> Tableau:
+        """The answers on features, (m, k), that were found before; their values follow from these."""
+        f, p = self.weighting[which], self.moments.p
+        none = self._nothing(which)
+        table = self._refreshed(replace(none, features=features))
+        C = self.moments.blocks(f, features, np.tile(np.arange(p), (len(which), 1)))
+        return replace(table, room=none.room - np.einsum("bkp,bkp->bp", table.H @ C, C))
 
     def grow(self, table: Tableau, k: int) -> Tableau:
         """The answers for a larger k."""

@@ -31,16 +31,25 @@ class Splices:
         """The answers with no other features than those that are kept."""
         return self._with_more(self.problems.start(which), np.tile(self.kept, (which.size, 1)))
 
+    def resume(self, which: np.ndarray, features: np.ndarray, values: np.ndarray) -> Fits:
+        """The answers on features, (m, k), that were found before, with their values as in `Fits`."""
+        return self.problems.fit(which, features, values)
+
+    def values(self, fits: Fits) -> np.ndarray:
+        """Coefficients, and in the last place the intercepts if there are any, (m, q, k + 1)."""
+        return fits.values
+
     def grow(self, fits: Fits, k: int) -> Fits:
         """The answers for a larger k."""
         while (size := fits.features.shape[1]) < k:
             more = min(k, max(size + 1, int(_GROWTH * size))) - size
             best = np.argsort(-self.problems.gains(fits), axis=1, kind="stable")
             fits = self._with_more(fits, best[:, :more])
-        open_ = np.arange(len(fits))
+        going = np.arange(len(fits))
         for _ in range(_ROUNDS):
-            if open_.size:
-                open_ = self._exchange(fits, open_)
+            going = self._exchange(fits, going)
+            if not going.size:
+                break
         return fits
 
     def _with_more(self, fits: Fits, newcomers: np.ndarray) -> Fits:
