@@ -14,7 +14,7 @@ from .folds import Folds, Job, Solution
 _FIRST = (1, 2, 3, 4, 5, 6, 8, 10, 13, 16, 20)
 _FURTHER = (32, 50, 80, 130, 200, 320, 500)
 _BETWEEN = 6  # k that are tried beside the best one in the end
-_BEHIND = 2.0  # standard errors, by which the score of a ridge must be lower before it is given up
+_BEHIND = 3.0  # standard errors, by which the score of a ridge must be lower before it is given up
 
 RULES = ("best", "1se")
 #: of a ridge's number and k: the scores of the folds
@@ -26,8 +26,8 @@ def portions(least: int, most: int) -> list[list[int]]:
     if most <= _FIRST[-1]:
         return [list(range(least, most + 1))]
     first = [k for k in _FIRST if k >= least] or [least]
-    further = {k for k in (*_FURTHER, most) if first[-1] < k <= min(most, _FURTHER[-1])}
-    return [first, *([k] for k in sorted(further))]
+    further = [k for k in _FURTHER if first[-1] < k < 0.9 * most]
+    return [first, *([k] for k in (*further, *([most] if first[-1] < most <= _FURTHER[-1] else [])))]
 
 
 def chosen(scores: Scores, ridges: list[float], rule: str) -> tuple[int, int]:

@@ -12,6 +12,7 @@ from ..risks.moments import Moments
 _LEAST = 1e-9  # of G_jj: what others must leave of column j, or it is no new one
 _WORTH = 1e-10  # of R: less is no gain
 _JITTER = 1e-13  # of the diagonal, so that columns that depend on each other do no harm
+_MOST, _FOR_EACH = 200, 8  # newcomers that are looked at: in all, or for each place
 _IN_A_ROUND, _ROUNDS = 4, 20  # exchanges after one look at all of them, and looks for one k
 
 
@@ -236,7 +237,8 @@ class Pivots:
     def _contenders(self, table: Tableau, cost: np.ndarray) -> np.ndarray:
         """The features that may pay for the cheapest place, as many for every problem: (m, contenders).
 
-        Without them no exchange helps, as in `SwapSearch`: |c_j| <= ω(√G_jj - √t_j), ω² the cost, t_j = G_jj - q_j.
+        Others do not help, as in `SwapSearch`: |c_j| <= ω(√G_jj - √t_j), ω² the cost, t_j = G_jj - q_j. Of very many
+        that may, those are taken that are farthest above that.
         """
         diagonal, slopes = self._diagonal(table), np.sqrt(np.einsum("bqp,bqp->bp", table.c, table.c))
         span = np.sqrt(diagonal) - np.sqrt(np.maximum(diagonal - table.room, 0.0))
@@ -244,6 +246,7 @@ class Pivots:
         hope = np.where(diagonal > 0, slopes - np.sqrt(cost)[:, None] * span, -np.inf)
         np.put_along_axis(hope, table.features, -np.inf, axis=1)
         number = max(1, int(np.count_nonzero(hope > -1e-9 * slopes, axis=1).max(initial=0)))
+        number = min(number, max(_MOST, _FOR_EACH * table.features.shape[1]))
         return np.argpartition(-hope, min(number, hope.shape[1]) - 1, axis=1)[:, :number]
 
 
