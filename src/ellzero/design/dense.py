@@ -143,7 +143,10 @@ class Dense(Design):
         if self._in_one_sweep and weights.ndim == 1:
             return np.asarray(np.einsum("i,ij,ij->j", weights, self.X, self.X, dtype=np.float64))
         n, p = self.shape
-        total, step = np.zeros((*weights.shape[1:], p)), max(1, _IN_CACHE // p)  # few enough rows that their squares stay in the cache
+        total, step = (
+            np.zeros((*weights.shape[1:], p)),
+            max(1, _IN_CACHE // p),
+        )  # few enough rows that their squares stay in the cache
         squares = np.empty((step, p))
         for start in range(0, n, step):
             block = to_host(in_double(self.X[start : min(start + step, n), :]))

@@ -31,6 +31,7 @@ from .request import Maker, Request, typical_variance
 #: the largest k of a second fit without a start: those that begin with grown supports are as good beyond, and quicker
 _COLD = 64
 
+
 @dataclass(eq=False, repr=False)
 class ChosenByCrossValidation(SparseLinearModel):
     """argmin over (k, ridge) of the mean score on the rows left out, then the answer for it on all rows."""
@@ -144,8 +145,8 @@ class ChosenByCrossValidation(SparseLinearModel):
                 raise ValueError(
                     f"cv leaves no row of class {missing[0]} to fit on in one of its folds; use stratified folds"
                 )
-            own = (None if values is None else values[train] for values in (weights, offset))
-            self._risk(maker, np.zeros((train.size, 1)), y[train], *own, 0.0)  # says what else is wrong with the rows
+            share, shift = (None if values is None else values[train] for values in (weights, offset))
+            self._risk(maker, np.zeros((train.size, 1)), y[train], share, shift, 0.0)  # says what else is wrong
 
     def _scores(
         self, whole: LinearModel, data: tuple[Any, ...], folds: list[Any], score_params: Any
@@ -178,7 +179,7 @@ class ChosenByCrossValidation(SparseLinearModel):
     def _finish(
         self, risk: LinearModel, whole: LinearModel, data: tuple[Any, ...], request: Request, ks: list[int], k: int
     ) -> None:
-        """The answers on all rows for the k that were tried up to the chosen one, which is fitted as for that k alone."""
+        """The answers on all rows for the k that were tried up to the chosen one, the last as for that k alone."""
         smaller, method = [level for level in ks if level < k], request.method(self.method)
         fits = AllAtOnce.of(self, whole, data, [np.arange(risk.n_terms)], [risk.ridge], request)
         if fits is None:

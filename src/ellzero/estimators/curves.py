@@ -78,7 +78,7 @@ class Search:
         return self.scores
 
     def along(self, portions: list[list[int]], rule: str) -> Scores:
-        """Portion after portion as long as larger k are better, without ridges that have no hope; then near the best."""
+        """Portion after portion while larger k are better, without ridges that have no hope; then near the best."""
         going = list(range(len(self.ridges)))
         for ks in portions:
             self._try(going, ks)
@@ -128,7 +128,10 @@ class Search:
         """Try the k between the best one and its neighbours, unless the best is the largest of all."""
         ridge, best = chosen(self.scores, self.ridges, rule)
         tried = list(self._means(ridge))
-        low, high = (max((k for k in tried if k < best), default=best), min((k for k in tried if k > best), default=best))
+        low, high = (
+            max((k for k in tried if k < best), default=best),
+            min((k for k in tried if k > best), default=best),
+        )
         between = [k for k in range(low + 1, high) if k != best]
         if high > best and between:
             some = np.unique(np.linspace(0, len(between) - 1, min(_BETWEEN, len(between))).round().astype(int))

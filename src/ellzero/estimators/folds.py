@@ -24,7 +24,7 @@ Job = tuple[int, int]
 
 
 class Solution(NamedTuple):
-    """Coefficients that are not zero, by their places in w, and the intercept (of each output, if there are several)."""
+    """Coefficients that are not zero, by their places in w, and the intercept, or those of several outputs."""
 
     places: np.ndarray
     values: np.ndarray

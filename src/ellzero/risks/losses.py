@@ -105,7 +105,7 @@ class LeastSquares(LinearModel):
         return LinearCurvature(self, self.share if isinstance(self.share, float) else self.double_share, exact=True)
 
     def compressed(self) -> LinearModel:
-        """Of n rows as many as there are columns and targets: those of a root of their Gram matrix, where n is larger."""
+        """As many rows as there are columns and targets, those of a root of their Gram matrix, where n is larger."""
         p, q = self.design.shape[1], self.n_outputs
         if not self._on_host or finfo_eps(self.zero) > EPS or self.n_terms < _MANY * (p + q) or p > _FEW:
             return self

@@ -1,4 +1,4 @@
-"""Least squares under many weightings of its rows, known by moments: n is forgotten, and rows can be taken away again."""
+"""Least squares under many weightings of its rows, known by moments: n is forgotten, and rows can be taken away."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _NOTHING = 1e-12  # of the squares of a column: what may be left of a constant o
 
 
 class Moments:
-    """G_f = Σ_i ω_fi x_i x_iᵀ, b_f = Σ_i ω_fi x_i y_iᵀ and Σ_i ω_fi ||y_i||² for weightings f, centred for an intercept.
+    """G_f = Σ_i ω_fi x_i x_iᵀ, b_f = Σ_i ω_fi x_i y_iᵀ and Σ_i ω_fi ||y_i||² for weightings f, less what means explain.
 
-    R_f(w) = energy_f - 2 b_fᵀw + wᵀG_f w for each of q targets. Where X has more rows than columns, the G_f are those of
-    all rows less those of the rows that f leaves out: n is looked at once. Elsewhere columns of G_f are products with X,
-    made when they are asked for.
+    R_f(w) = energy_f - 2 b_fᵀw + wᵀG_f w for each of q targets; means explain something if there is an intercept. Where X
+    has more rows than columns, the G_f are those of all rows less those of the rows that f leaves out: each is looked
+    at once. Elsewhere columns of G_f are products with X, made when they are asked for.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class Moments:
         if self._grams is not None:
             return np.asarray(self._grams[f[:, None, None], rows[:, :, None], columns[:, None]])
         weighted = self._gathered(f, rows) * self._weights[f, None]
-        return weighted @ self._gathered(f, columns).swapaxes(1, 2)
+        return np.asarray(weighted @ self._gathered(f, columns).swapaxes(1, 2))
 
     def _gathered(self, f: np.ndarray, features: np.ndarray) -> np.ndarray:
         """Columns of X less their means, (m, k, n); zeros in place of constant ones."""
@@ -93,8 +93,13 @@ class Moments:
                 shift[: self.p] = self.design.correlations(base / base.sum())
         less = [self._sums(base * (count == 0), shift) for count in counts]
         each_once = (counts.sum(axis=0) == len(counts) - 1).all() and counts.max() == 1
-        whole = sum(less) if each_once else self._sums(base, shift)
-        sums = np.array([whole - left + self._sums(base * np.maximum(count - 1, 0), shift) for left, count in zip(less, counts, strict=True)])
+        whole = np.sum(less, axis=0) if each_once else self._sums(base, shift)
+        sums = np.array(
+            [
+                whole - left + self._sums(base * np.maximum(count - 1, 0), shift)
+                for left, count in zip(less, counts, strict=True)
+            ]
+        )
         sums /= sums[:, -1:, -1:]
         X, Y, one = slice(self.p), slice(self.p, -1), -1
         squares = np.maximum(sums[:, X, X].diagonal(axis1=1, axis2=2), whole.diagonal()[X] / whole[one, one])

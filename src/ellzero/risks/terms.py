@@ -2,6 +2,7 @@
 
 import math
 from abc import abstractmethod
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, Self
 
@@ -100,8 +101,12 @@ class LinearTerms(Risk):
         return None
 
     def _steady_bend(self, z: Array, y: Array) -> Array | None:
-        """A second derivative to make steps with: of several outputs the mean, and above `_bend` where that vanishes."""
+        """A second derivative to make steps with: the mean of several outputs, and more than 0 where `_bend` is not."""
         return self._bend(z, y)
+
+    def _bent(self, z: Array) -> Callable[[Array], Array]:
+        """For several outputs, v ↦ the second derivative times v, for every row: how the slopes change along v."""
+        raise NotImplementedError
 
     def _prepare(self) -> None:
         """What follows from targets and weights, computed when these are set."""

@@ -15,7 +15,7 @@ from .terms import LinearTerms
 
 _TOGETHER = 2**21  # numbers of the data that are gathered at a time
 _STEPS = 50  # of Newton's method at the most
-_INNER, _ENOUGH = 10, 0.1  # steps of conjugate gradients for one of Newton's, and where they end: of the first residual
+_INNER, _ENOUGH = 20, 0.1  # steps of conjugate gradients for one of Newton's, and where they end: of the first residual
 _CONTRACTS = 0.1  # of λ²: what a step by the curvature of an earlier point must leave of it
 _JITTER = 1e-12  # of the diagonal of the curvature, so that columns that depend on each other do no harm
 
@@ -81,13 +81,12 @@ class Weightings:
         Of R: what the last step may gain.
     """
 
-    def __init__(
-        self, model: LinearTerms, weights: np.ndarray, ridges: np.ndarray, *, closeness: float = 1e-7
-    ) -> None:
+    def __init__(self, model: LinearTerms, weights: np.ndarray, ridges: np.ndarray, *, closeness: float = 1e-7) -> None:
         self.model, self.weights, self.ridges, self.closeness = model, weights, ridges, closeness
         self.q, self.free = model.n_outputs, int(model.fit_intercept)
         self.n, self.p = model.design.shape
         self._offset = 0.0 if model.offset is None else to_host(model.offset).T.reshape(self.q, self.n)
+        self._enough = _ENOUGH if closeness > 1e-10 else 0.1 * _ENOUGH
         self._tiled: dict[int, LinearTerms] = {}
 
     # The loss and its derivatives at predictions of shape (m, q, n).
@@ -115,7 +114,7 @@ class Weightings:
     def _counted(self, which: np.ndarray, values: np.ndarray) -> np.ndarray:
         """ω times values of shape (m, n) or (m, q, n); rows without weight may have any, also infinite ones."""
         weights = self.weights[which].reshape(len(which), *[1] * (values.ndim - 2), self.n)
-        return np.multiply(weights, values, where=weights > 0, out=np.zeros(values.shape))
+        return np.asarray(np.multiply(weights, values, where=weights > 0, out=np.zeros(values.shape)))
 
     def _objective(self, which: np.ndarray, Z: np.ndarray, U: np.ndarray) -> np.ndarray:
         u = U[:, :, : U.shape[2] - self.free]
@@ -195,7 +194,7 @@ class Weightings:
     ) -> np.ndarray:
         """-H⁻¹g for the curvature H: of one output by its inverse, of several roughly, by conjugate gradients."""
         if self.q == 1:
-            return -g @ inverse
+            return np.asarray(-g @ inverse)
         bend, m = self._rows(len(Z))._bent(self._flat(Z)), len(Z)
         x, r = np.zeros_like(g), -g
         s = r @ inverse
@@ -208,7 +207,7 @@ class Weightings:
             x, r = x + step * p, r - step * image
             s = r @ inverse
             size, before = np.einsum("bqk,bqk->b", r, s), size
-            if (size <= _ENOUGH**2 * first).all():
+            if (size <= self._enough**2 * first).all():
                 break
             p = s + (size / np.maximum(before, 1e-300))[:, None, None] * p
         return x

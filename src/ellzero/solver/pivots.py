@@ -1,4 +1,4 @@
-"""Answers of many least-squares problems at once for growing k: features come in and are exchanged by exact formulas."""
+"""Answers of many least-squares problems at once for growing k: features are exchanged by exact formulas."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class Pivots:
         """R_b, (m,)."""
         f = self.weighting[table.which]
         explained = np.take_along_axis(self.moments.b[f], table.features[:, None], axis=2)
-        return np.maximum(self.moments.energy[f] - np.einsum("bqk,bqk->b", explained, table.W), 0.0)
+        return np.asarray(np.maximum(self.moments.energy[f] - np.einsum("bqk,bqk->b", explained, table.W), 0.0))
 
     def _refreshed(self, table: Tableau) -> Tableau:
         """The same from G itself, without the rounding of many exchanges."""
@@ -252,4 +252,4 @@ class Pivots:
 
 def _diagonals(H: np.ndarray) -> np.ndarray:
     """Of matrices that are inverses, so that features without a value do no harm."""
-    return np.maximum(H.diagonal(axis1=1, axis2=2), 1e-300)
+    return np.asarray(np.maximum(H.diagonal(axis1=1, axis2=2), 1e-300))

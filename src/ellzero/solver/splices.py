@@ -1,4 +1,4 @@
-"""Answers of many problems at once for growing k: features come in by their gains, and are exchanged several at a time."""
+"""Answers of many problems at once for growing k: features are exchanged several at a time."""
 
 from __future__ import annotations
 
