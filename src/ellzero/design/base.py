@@ -31,12 +31,15 @@ class Design(ABC):
         Whether entries can be read, so that `moments` is affordable.
     in_memory : bool
         Whether X is an array whose products are taken as they are.
+    at_hand : bool
+        Whether columns and rows are had from memory, those of a sparse matrix as well.
     """
 
     shape: tuple[int, int]
     reference: Array
     explicit = True
     in_memory = False
+    at_hand = False
 
     @classmethod
     @abstractmethod

@@ -23,7 +23,7 @@ _IN_NEAREST_CACHE, _IN_CACHE = 2**12, 2**18  # numbers that stay there while sum
 class Dense(Design):
     """An array in memory or mapped from a file; never copied."""
 
-    in_memory = True
+    in_memory = at_hand = True
     #: which columns of X were gathered last, and these columns as rows
     _recent: tuple[np.ndarray, np.ndarray] | None = None
 
@@ -184,7 +184,7 @@ class Dense(Design):
 class ConvertedMap(Dense):
     """A memory map of integers or of another kind that products cannot use: converted block by block."""
 
-    in_memory = False
+    in_memory = at_hand = False
 
     def __init__(self, X: np.ndarray) -> None:
         super().__init__(X)

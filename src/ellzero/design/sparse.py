@@ -18,6 +18,8 @@ _QUICK = 5e7  # products of numbers that nobody waits for
 class Sparse(Design):
     """A scipy.sparse matrix in CSR or CSC form; one copy in the other form, made when it is first of use."""
 
+    at_hand = True
+
     def __init__(self, X: Any) -> None:
         self.X = X
         self.shape = X.shape

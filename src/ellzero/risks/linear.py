@@ -302,8 +302,8 @@ class LinearModel(LinearTerms):
 
     @property
     def _on_host(self) -> bool:
-        """Whether columns of X can be read, by NumPy."""
-        return self.readable and isinstance(self.zero, np.ndarray)
+        """Whether columns of X are to be had at once, by NumPy."""
+        return self.design.at_hand and isinstance(self.zero, np.ndarray)
 
     def on_rows(self, rows: np.ndarray) -> Self:
         """The same loss on some rows, which all count the same; without an intercept of its own."""

@@ -52,7 +52,7 @@ class Clipped(LinearModel):
         return self._xp.where(inside, self._bends * self._xp.ones_like(z), self._xp.zeros_like(z))
 
     def _steady_bend(self, z: Array, y: Array) -> Array:
-        return 0.9 * self._bend(z, y) + 0.1 * self._bends * self._reweighted(z - y)
+        return self._bends * self._reweighted(z - y)
 
     def _reweighted(self, residual: np.ndarray) -> np.ndarray:
         """By how much the quadratic that touches the loss from above is flatter than its middle."""
