@@ -4,7 +4,7 @@ import math
 import numbers
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -199,8 +199,8 @@ def minimize_path(
         for up to about twice the cost.
     validation : Risk, optional
         The same kind of risk on held-out rows, for ``path.select("validation")``.
-    x0 : array, optional
-        Where the first run starts; the origin by default.
+    x0 : array, or mapping from k to array, optional
+        Where the first run starts; the origin by default. A mapping says it for each k, in place of the answer before.
     time_limit : float, optional
         Seconds for the whole path; k that were not reached are left out, the smallest never is.
     callback : callable, optional
@@ -264,8 +264,11 @@ def _starts(
     levels: list[Sparsity], found: dict[int, Result], x0: Any, keep: Any, warm_start: bool, both_ways: bool
 ) -> Iterator[tuple[Sparsity, Any]]:
     """Each k to run with its start, which depends on what was found by then."""
+    given = x0 if isinstance(x0, Mapping) else {levels[0].k: x0}
+    x0 = given.get(levels[0].k)
     for i, level in enumerate(levels):
-        yield level, found[levels[i - 1].k].x if i and warm_start else x0
+        before = found[levels[i - 1].k].x if i and warm_start else x0
+        yield level, given.get(level.k, before)
     if both_ways and len(levels) > 1:
         yield levels[-1], x0
         for level, larger in zip(levels[-2::-1], levels[:0:-1], strict=True):

@@ -593,7 +593,7 @@ def test_constructors_only_store():
 def test_estimators_that_choose_k_take_what_the_plain_ones_take(plain, chooses):
     taken = set(plain().get_params())
     assert len(taken) <= 15
-    assert set(chooses().get_params()) == (taken - {"k"}) | {"ks", "cv", "scoring", "rule", "n_jobs"}
+    assert set(chooses().get_params()) == (taken - {"k"}) | {"ks", "cv", "scoring", "rule", "n_jobs", "verbose"}
 
 
 # ---- certificates ----

@@ -4,6 +4,8 @@ import numpy as np
 
 from .arrays import norm
 
+_SMALL = 64  # rows of a matrix that NumPy inverts before SciPy is asked
+
 
 def solve(G: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, bool]:
     """G⁻¹b for a positive semidefinite G, and whether its columns are far enough from depending on each other.
@@ -22,6 +24,24 @@ def solve(G: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, bool]:
     scales = 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
     scaled = np.linalg.lstsq(scales[:, None] * G * scales, (scales * b.T).T, rcond=1e-12)[0]
     return (scales * scaled.T).T, False
+
+
+def inverses(M: np.ndarray) -> np.ndarray:
+    """Those of positive definite matrices, (m, k, k); NaN where one is not."""
+    if M.shape[1] <= _SMALL:
+        try:
+            return np.linalg.inv(M)
+        except np.linalg.LinAlgError:
+            return np.full(M.shape, np.nan)
+    from scipy.linalg.lapack import dpotrf, dpotri  # half the work, where that counts
+
+    found = np.full(M.shape, np.nan)
+    for inverse, matrix in zip(found, M, strict=True):
+        factor, failed = dpotrf(matrix, lower=True)
+        if not failed:
+            lower = np.tril(dpotri(factor, lower=True)[0])
+            inverse[:] = lower + np.tril(lower, -1).T
+    return found
 
 
 def refined(G: np.ndarray, b: np.ndarray, u: np.ndarray) -> np.ndarray:

@@ -31,12 +31,15 @@ class Design(ABC):
         Whether entries can be read, so that `moments` is affordable.
     in_memory : bool
         Whether X is an array whose products are taken as they are.
+    at_hand : bool
+        Whether columns and rows are had from memory, those of a sparse matrix as well.
     """
 
     shape: tuple[int, int]
     reference: Array
     explicit = True
     in_memory = False
+    at_hand = False
 
     @classmethod
     @abstractmethod
@@ -78,7 +81,7 @@ class Design(ABC):
         """XᵀΩX and Xᵀω with Ω = diag(ω), on the host and in double precision whatever X is; ω may be one number."""
 
     def square_sums(self, weights: np.ndarray) -> np.ndarray:
-        """Σ_i ω_i X_ij² for every column j, on the host and in double precision."""
+        """Σ_i ω_i X_ij² for every column j, on the host and in double precision; ω may have several columns."""
         raise NotImplementedError
 
     @cached_property

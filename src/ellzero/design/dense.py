@@ -23,7 +23,7 @@ _IN_NEAREST_CACHE, _IN_CACHE = 2**12, 2**18  # numbers that stay there while sum
 class Dense(Design):
     """An array in memory or mapped from a file; never copied."""
 
-    in_memory = True
+    in_memory = at_hand = True
     #: which columns of X were gathered last, and these columns as rows
     _recent: tuple[np.ndarray, np.ndarray] | None = None
 
@@ -140,16 +140,19 @@ class Dense(Design):
             return self.square_sums(np.ones(self.shape[0]))
 
     def square_sums(self, weights: np.ndarray) -> np.ndarray:
-        if self._in_one_sweep:
+        if self._in_one_sweep and weights.ndim == 1:
             return np.asarray(np.einsum("i,ij,ij->j", weights, self.X, self.X, dtype=np.float64))
         n, p = self.shape
-        total, step = np.zeros(p), max(1, _IN_CACHE // p)  # few enough rows that their squares stay in the cache
+        total, step = (
+            np.zeros((*weights.shape[1:], p)),
+            max(1, _IN_CACHE // p),
+        )  # few enough rows that their squares stay in the cache
         squares = np.empty((step, p))
         for start in range(0, n, step):
             block = to_host(in_double(self.X[start : min(start + step, n), :]))
             np.multiply(block, block, out=squares[: len(block)])
-            total += weights[start : start + step] @ squares[: len(block)]
-        return total
+            total += weights[start : start + step].T @ squares[: len(block)]
+        return total.T
 
     def _in_double(self) -> Iterator[tuple[slice, np.ndarray]]:
         for rows in row_blocks(self.shape):
@@ -181,7 +184,7 @@ class Dense(Design):
 class ConvertedMap(Dense):
     """A memory map of integers or of another kind that products cannot use: converted block by block."""
 
-    in_memory = False
+    in_memory = at_hand = False
 
     def __init__(self, X: np.ndarray) -> None:
         super().__init__(X)

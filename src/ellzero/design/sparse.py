@@ -18,6 +18,8 @@ _QUICK = 5e7  # products of numbers that nobody waits for
 class Sparse(Design):
     """A scipy.sparse matrix in CSR or CSC form; one copy in the other form, made when it is first of use."""
 
+    at_hand = True
+
     def __init__(self, X: Any) -> None:
         self.X = X
         self.shape = X.shape
@@ -81,6 +83,8 @@ class Sparse(Design):
         return (scaled.T @ scaled).toarray(), scaled.T @ root
 
     def square_sums(self, weights: np.ndarray) -> np.ndarray:
+        if weights.ndim == 2:
+            return np.asarray(self._transpose.astype(np.float64).power(2) @ weights)
         # in blocks, because a squared copy of all entries takes longer to allocate than to compute
         X, total = self.X, np.zeros(self.shape[1])
         lines, by_rows = len(X.indptr) - 1, X.format == "csr"

@@ -153,7 +153,7 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
     def _keep_answer(self, risk: LinearModel, result: Result, request: Request, data: tuple[Any, ...]) -> None:
         for name in _PROOFS:
             self.__dict__.pop(name, None)
-        self.result_, self.k_, self.ridge_, self.n_iter_ = result, result.k, risk.ridge, result.nit
+        self.result_, self.k_, self.ridge_, self.n_iter_ = result, result.k, risk.ridge, max(1, result.nit)
         self._selected = request.selected(result, self.n_features_in_)
         self._data = tuple(map(_weakly, data))
         self._set_coefficients(to_host(result.x), risk.intercept(result.x), risk)

@@ -77,8 +77,6 @@ def _bounds(given: Mapping[Any, Any], names: np.ndarray | None, n_features: int,
     """Bounds of some features; the others are free."""
     if labels is None and any(isinstance(part, ConstraintSet) for part in given.values()):
         raise ValueError("constraint gives a set for each group, so groups must give a label for each feature")
-    if labels is None and any(isinstance(part, ConstraintSet) for part in given.values()):
-        raise ValueError("constraint gives a set for each group, so groups must give a label for each feature")
     if names is None:
         raise ValueError(
             "constraint gives bounds by the names of features (or sets by the labels of groups, of which there are "

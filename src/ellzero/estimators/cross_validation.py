@@ -1,12 +1,13 @@
 """The choice of k and of the ridge by cross-validation, along a warm-started path of k in every fold."""
 
 import copy
-import itertools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.stats import rankdata
 from sklearn.base import is_classifier
 from sklearn.metrics import get_scorer
 from sklearn.model_selection import check_cv
@@ -17,27 +18,18 @@ from sklearn.utils.metadata_routing import (
     _routing_enabled,
     process_routing,
 )
-from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_method_params
 
-from .._core.arrays import to_host
+from .._core.progress import Progress
 from ..risks import LinearModel
-from ..solver.methods import Auto
+from ..solver.methods import Auto, Method
 from .base import SparseLinearModel
+from .curves import RULES, Scores, Search, chosen, portions
+from .folds import AllAtOnce, OneByOne, Solution
 from .request import Maker, Request, typical_variance
 
-#: tried together; the next ones as long as the largest is the best
-_LEVELS = [
-    [1, 2, 3, 4, 5, 6, 8, 10, 13, 16, 20],
-    [25, 32, 40],
-    [50, 64, 80],
-    [100, 130, 160],
-    [200, 250, 320, 400, 500],
-]
-_RULES = ("best", "1se")
-
-#: coefficients and intercept of an answer
-Solution = tuple[np.ndarray, Any]
+#: the largest k of a second fit without a start: those that begin with grown supports are as good beyond, and quicker
+_COLD = 64
 
 
 @dataclass(eq=False, repr=False)
@@ -53,6 +45,7 @@ class ChosenByCrossValidation(SparseLinearModel):
     scoring: Any = None
     rule: str = "best"
     n_jobs: int | None = None
+    verbose: int | None = None
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None, **params: Any) -> Any:
         """Choose k and the ridge, and find the coefficients.
@@ -69,21 +62,30 @@ class ChosenByCrossValidation(SparseLinearModel):
             For the splitter and the scorer, where scikit-learn's metadata routing is enabled.
         """
         _raise_for_params(params, self, "fit")
-        if self.rule not in _RULES:
-            raise ValueError(f"rule must be one of {', '.join(map(repr, _RULES))}, got {self.rule!r}")
+        if self.rule not in RULES:
+            raise ValueError(f"rule must be one of {', '.join(map(repr, RULES))}, got {self.rule!r}")
         data = self._read(X, y, sample_weight, offset)
         maker = self._maker(*data[1:])
         folds, score_params = self._split(data, sample_weight, params)
-        whole = maker(*data[:2], offset=data[3])
+        whole = maker(*data[:2], sample_weight=data[2], offset=data[3], fit_intercept=self.fit_intercept)
         request, ridges = self._request(whole, data[0]), self._ridges(data[0], data[2])
-        search = _Search(self, maker, data, whole, request, folds, score_params, self._scorer())
-        ks, scores = search.run(self._levels(whole, request, folds), ridges)
-        k, ridge = self._choose(ks, ridges, scores)
-        risk = self._risk(maker, *data, ridge)
-        self.path_ = self._answers(risk, [level for level in ks if level <= k], request)
-        if isinstance(request.method(self.method), Auto):
-            # a cold start may see further: the answer is no worse than a fit of this k alone
-            self.path_[-1] = min(self.path_[-1], *self._answers(risk, [k], request), key=lambda res: res.fun)
+        self._check_folds(maker, whole, data, folds, score_params)
+        trains = [train for train, _ in folds]
+        fits = AllAtOnce.of(self, whole, data, trains, ridges, request) or OneByOne(
+            self, maker, data, trains, ridges, request
+        )
+        with Progress(self.verbose) as progress:
+            score = self._scores(whole, data, folds, score_params)
+            search = Search(fits, len(folds), ridges, score, partial(_tell, progress, len(folds)))
+            if self.ks is None:
+                most = max(request.least, min(request.most(whole), min(train.size for train in trains)))
+                scores = search.along(portions(request.least, most), self.rule)
+            else:
+                scores = search.over(request.ks(self.ks, whole))
+            ridge, k = self._choose(scores, ridges)
+            progress.tell(f"the answers on all rows, up to k = {k}")
+            risk = self._risk(maker, *data, ridge)
+            self._finish(risk, whole, data, request, sorted({k for _, k in scores}), k)
         self._keep_answer(risk, self.path_[-1], request, (X, y, sample_weight, offset))
         return self
 
@@ -95,19 +97,6 @@ class ChosenByCrossValidation(SparseLinearModel):
         weights = {} if sample_weight is None else {"sample_weight": data[2]}
         return list(splitter.split(*data[:2])), weights
 
-    def _levels(self, whole: LinearModel, request: Request, folds: list[Any]) -> list[list[int]]:
-        """The k, in portions."""
-        least = request.least
-        if self.ks is not None:
-            return [request.ks(self.ks, whole)]
-        # more than there are rows fit anything; fewer features than that can all be tried
-        rows = min(train.size for train, _ in folds)
-        most = max(least, min(request.most(whole), rows))
-        portions = [[k for k in portion if least <= k <= most] for portion in _LEVELS]
-        if not portions[0]:
-            portions[0] = [least]
-        return [portion for portion in portions if portion]
-
     def _ridges(self, X: Any, sample_weight: Any) -> list[float]:
         if self.ridge is None:
             size = typical_variance(X, sample_weight)
@@ -117,32 +106,95 @@ class ChosenByCrossValidation(SparseLinearModel):
             raise ValueError("ridge must name at least one number, got none")
         return ridges
 
-    def _choose(self, ks: list[int], ridges: list[float], scores: np.ndarray) -> tuple[int, float]:
-        """k and ridge by the rule, from scores[ridge, k, fold]; of equals the smallest k, then the larger ridge."""
-        n_folds = scores.shape[2]
-        pairs = list(itertools.product(ridges, ks))
-        flat = scores.reshape(len(pairs), n_folds)
+    def _choose(self, scores: Scores, ridges: list[float]) -> tuple[float, int]:
+        """The ridge and k by the rule; and all that was tried, as GridSearchCV tells it."""
+        ridge, k = chosen(scores, ridges, self.rule)
+        pairs = sorted(scores)
+        flat = np.array([scores[pair] for pair in pairs])
         means = flat.mean(axis=1)
+        params = [{"k": level, "ridge": ridges[number]} for number, level in pairs]
         self.cv_results_ = {
-            "k": np.array([k for _, k in pairs]),
-            "ridge": np.array([ridge for ridge, _ in pairs]),
+            "params": params,
+            "param_k": np.ma.array([each["k"] for each in params]),
+            "param_ridge": np.ma.array([each["ridge"] for each in params]),
+            "k": np.array([each["k"] for each in params]),
+            "ridge": np.array([each["ridge"] for each in params]),
             "mean_test_score": means,
             "std_test_score": flat.std(axis=1),
-            **{f"split{i}_test_score": flat[:, i] for i in range(n_folds)},
+            "rank_test_score": rankdata(np.where(np.isnan(means), np.inf, -means), method="min").astype(np.int32),
+            **{f"split{i}_test_score": column for i, column in enumerate(flat.T)},
         }
-        if np.isnan(means).all():
-            raise ValueError("scoring gave NaN for every k; use another scoring, or other folds")
-        best = int(np.nanargmax(means))
-        slack = flat[best].std(ddof=1) / np.sqrt(n_folds) if self.rule == "1se" and n_folds > 1 else 0.0
-        good = [i for i in range(len(pairs)) if means[i] >= means[best] - slack]
-        smallest = min(pairs[i][1] for i in good)
-        chosen = max((i for i in good if pairs[i][1] == smallest), key=lambda i: (means[i], pairs[i][0]))
-        return pairs[chosen][1], pairs[chosen][0]
+        self.n_splits_ = flat.shape[1]
+        self.best_index_ = pairs.index((ridge, k))
+        self.best_params_, self.best_score_ = params[self.best_index_], float(means[self.best_index_])
+        return ridges[ridge], k
 
-    def _held_out_loss(self, whole: LinearModel, solution: Solution, data: tuple[Any, ...], rows: np.ndarray) -> float:
-        """The mean loss of an answer on some rows of the whole."""
-        losses, weights = whole.losses(solution[0], intercept=solution[1])[rows], data[2]
-        return float(np.average(losses, weights=None if weights is None else weights[rows]))
+    def _check_folds(
+        self, maker: Maker, whole: LinearModel, data: tuple[Any, ...], folds: list[Any], score_params: Any
+    ) -> None:
+        """Every class must be there in every fit, and some weight in every fit and every score."""
+        y, weights, offset = data[1:]
+        weighted = self.scoring is None or "sample_weight" in score_params
+        for train, test in folds:
+            if weights is not None and not (weights[train].any() and (weights[test].any() or not weighted)):
+                raise ValueError(
+                    "sample_weight is 0 on all rows of a fold of cv; leave out these rows, or shuffle them"
+                )
+            missing = np.setdiff1d(getattr(whole, "classes_", []), y[train])
+            if missing.size:
+                raise ValueError(
+                    f"cv leaves no row of class {missing[0]} to fit on in one of its folds; use stratified folds"
+                )
+            share, shift = (None if values is None else values[train] for values in (weights, offset))
+            self._risk(maker, np.zeros((train.size, 1)), y[train], share, shift, 0.0)  # says what else is wrong
+
+    def _scores(
+        self, whole: LinearModel, data: tuple[Any, ...], folds: list[Any], score_params: Any
+    ) -> Callable[[Solution, int], float]:
+        """What tells how good an answer is on the rows that a fold leaves out."""
+        scorer = self._scorer()
+        if scorer is None:
+            losses = [self._held_out_loss(whole, data, rows) for _, rows in folds]
+            return lambda answer, fold: -losses[fold](answer.dense(whole.n_features), answer.intercept)
+        X, y, _, offset = data
+        held_out = [(X[rows], y[rows], _check_method_params(X, params=score_params, indices=rows)) for _, rows in folds]
+
+        def score(answer: Solution, fold: int) -> float:
+            fitted = copy.copy(self)
+            fitted.__dict__.pop("feature_names_in_", None)  # the rows of X come without names here
+            fitted._set_coefficients(answer.dense(whole.n_features), answer.intercept, whole)
+            fitted._scored_offset = None if offset is None else offset[folds[fold][1]]  # scorers know of none
+            X_left, y_left, params = held_out[fold]
+            return float(scorer(fitted, X_left, y_left, **params))
+
+        return score
+
+    def _held_out_loss(
+        self, whole: LinearModel, data: tuple[Any, ...], rows: np.ndarray
+    ) -> Callable[[np.ndarray, Any], float]:
+        """What tells the mean loss of coefficients with their intercept on some rows of the whole."""
+        part, weights = whole.on_rows(rows), None if data[2] is None else data[2][rows]
+        return lambda x, intercept: float(np.average(part.losses(x, intercept=intercept), weights=weights))
+
+    def _finish(
+        self, risk: LinearModel, whole: LinearModel, data: tuple[Any, ...], request: Request, ks: list[int], k: int
+    ) -> None:
+        """The answers on all rows for the k that were tried up to the chosen one, the last as for that k alone."""
+        smaller, method = [level for level in ks if level < k], request.method(self.method)
+        fits = AllAtOnce.of(self, whole, data, [np.arange(risk.n_terms)], [risk.ridge], request)
+        if fits is None:
+            path = self._answers(risk, [*smaller, k], request)
+            if isinstance(method, Auto):  # a cold start may see further
+                path[-1] = min(path[-1], *self._answers(risk, [k], request), key=lambda res: res.fun)
+        else:
+            found = fits.solve([(0, 0)], [*smaller, k], [None])[0]
+            starts = {level: answer.dense(risk.n_features) for level, answer in zip([*smaller, k], found, strict=True)}
+            walk = Method(step="pursuit", name="pursuit", standardize=self.standardize)
+            path = list(request.path(risk, smaller, walk, max_iter=self.max_iter, x0=starts)) if smaller else []
+            path += self._answers(risk, [k], request, starts)
+            if k <= _COLD and (cold := self._answers(risk, [k], request)[0]).fun <= path[-1].fun * (1 + 1e-9):
+                path[-1] = cold  # the answer of a fit of this k alone, to the last digit
+        self.path_ = path
 
     def get_metadata_routing(self) -> Any:
         """What `fit` wants, and what it hands on to the splitter and the scorer."""
@@ -157,82 +209,10 @@ class ChosenByCrossValidation(SparseLinearModel):
         return None if self.scoring is None else get_scorer(self.scoring)
 
 
-@dataclass
-class _Search:
-    """scores[ridge, k, fold], computed portion after portion of k."""
-
-    model: ChosenByCrossValidation
-    maker: Maker
-    data: tuple[Any, ...]
-    whole: LinearModel
-    request: Request
-    folds: list[Any]
-    score_params: Any
-    scorer: Any
-
-    def run(self, portions: list[list[int]], ridges: list[float]) -> tuple[list[int], np.ndarray]:
-        """All k that were tried, and their scores."""
-        self._check_folds()
-        jobs = list(itertools.product(ridges, range(len(self.folds))))
-        starts: list[Any] = [None] * len(jobs)
-        ks: list[int] = []
-        scores = np.empty((len(ridges), 0, len(self.folds)))
-        for portion in portions:
-            paths = Parallel(n_jobs=self.model.n_jobs)(
-                delayed(_solve)(self.model, self.maker, self.data, self.folds[i][0], portion, ridge, self.request, x0)
-                for (ridge, i), x0 in zip(jobs, starts, strict=True)
-            )
-            starts = [path[-1][0] for path in paths]
-            new = [[self._score(s, self.folds[i][1]) for s in path] for (_, i), path in zip(jobs, paths, strict=True)]
-            shape = (len(ridges), len(self.folds), len(portion))
-            scores = np.concatenate([scores, np.reshape(new, shape).swapaxes(1, 2)], axis=1)
-            ks += portion
-            best_of_k = scores.mean(axis=2).max(axis=0)
-            if np.isnan(best_of_k).all() or np.nanargmax(best_of_k) < len(ks) - 1:
-                break
-        return ks, scores
-
-    def _check_folds(self) -> None:
-        """Every class must be there in every fit, and some weight in every fit and every score."""
-        weights = self.data[2]
-        weighted = self.scorer is None or "sample_weight" in self.score_params
-        for train, test in self.folds:
-            if weights is not None and not (weights[train].any() and (weights[test].any() or not weighted)):
-                raise ValueError(
-                    "sample_weight is 0 on all rows of a fold of cv; leave out these rows, or shuffle them"
-                )
-            missing = np.setdiff1d(getattr(self.whole, "classes_", []), self.data[1][train])
-            if missing.size:
-                raise ValueError(
-                    f"cv leaves no row of class {missing[0]} to fit on in one of its folds; use stratified folds"
-                )
-
-    def _score(self, solution: Solution, rows: np.ndarray) -> float:
-        """Minus the mean loss on the rows, or what the scorer says of them."""
-        X, y, _, offset = self.data
-        x, intercept = solution
-        if self.scorer is not None:
-            fitted = copy.copy(self.model)
-            fitted.__dict__.pop("feature_names_in_", None)  # the rows of X come without names here
-            fitted._set_coefficients(x, intercept, self.whole)
-            fitted._scored_offset = None if offset is None else offset[rows]  # scorers know of none
-            params = _check_method_params(X, params=self.score_params, indices=rows)
-            return float(self.scorer(fitted, X[rows], y[rows], **params))
-        return -self.model._held_out_loss(self.whole, solution, self.data, rows)
-
-
-def _solve(
-    model: ChosenByCrossValidation,
-    maker: Maker,
-    data: tuple[Any, ...],
-    train: np.ndarray,
-    ks: list[int],
-    ridge: float,
-    request: Request,
-    x0: Any,
-) -> list[Solution]:
-    """The answers on the rows of a fold."""
-    X, y, *others = data
-    weights, offset = (None if values is None else values[train] for values in others)
-    risk = model._risk(maker, X[train], y[train], weights, offset, ridge)
-    return [(to_host(res.x), risk.intercept(res.x)) for res in model._answers(risk, ks, request, x0)]
+def _tell(progress: Progress, n_folds: int, ks: list[int], n_ridges: int, scores: Scores) -> None:
+    """What the search is at."""
+    levels = f"k = {ks[0]}" if len(ks) == 1 else f"k = {ks[0]} to {ks[-1]}"
+    means = {pair: float(values.mean()) for pair, values in scores.items()}
+    best = max(means, key=lambda pair: means[pair], default=None)
+    so_far = "" if best is None else f"; best so far: {means[best]:.4g} with k = {best[1]}"
+    progress.tell(f"cross-validation: {levels}, {n_ridges} ridges x {n_folds} folds{so_far}")

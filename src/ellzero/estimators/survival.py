@@ -1,5 +1,6 @@
 """Sparse survival analysis for scikit-learn."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
@@ -296,9 +297,10 @@ class SparseCoxCV(ChosenByCrossValidation, _Survival):
         folds = StratifiedKFold(5 if self.cv is None else self.cv).split(data[0], data[1][:, 1])
         return list(folds), {} if sample_weight is None else {"sample_weight": data[2]}
 
-    def _held_out_loss(self, whole: LinearModel, solution: Any, data: tuple[Any, ...], rows: np.ndarray) -> float:
+    def _held_out_loss(
+        self, whole: LinearModel, data: tuple[Any, ...], rows: np.ndarray
+    ) -> Callable[[np.ndarray, Any], float]:
         _, y, weights, offset = data
-        z = np.asarray(whole.predict(solution[0]), dtype=float)[:, None]
         others = np.setdiff1d(np.arange(len(y)), rows)
         events = y[:, 1] if weights is None else y[:, 1] * weights
         left = events[rows].sum()
@@ -306,9 +308,14 @@ class SparseCoxCV(ChosenByCrossValidation, _Survival):
             raise ValueError(
                 "cv leaves a fold without an event, in the rows left out or in the others; use fewer folds"
             )
-        losses = []
-        for part in (np.arange(len(y)), others):
-            share, shift = (None if rows is None else rows[part] for rows in (weights, offset))
-            risk = _cox(z[part], y[part], ties=self.ties, sample_weight=share, offset=shift)
-            losses.append(events[part].sum() * risk.value([1.0]))
-        return float(losses[0] - losses[1]) / float(left)
+
+        def loss(x: np.ndarray, intercept: Any) -> float:
+            z = np.asarray(whole.predict(x), dtype=float)[:, None]
+            losses = []
+            for part in (np.arange(len(y)), others):
+                share, shift = (None if rows is None else rows[part] for rows in (weights, offset))
+                risk = _cox(z[part], y[part], ties=self.ties, sample_weight=share, offset=shift)
+                losses.append(events[part].sum() * risk.value([1.0]))
+            return float(losses[0] - losses[1]) / float(left)
+
+        return loss

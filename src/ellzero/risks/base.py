@@ -186,6 +186,22 @@ class Risk(ABC):
         """R less the curvature that is the same everywhere, with its rounding; None if R is known by values alone."""
         return None
 
+    def minimum(self, start: Array) -> Array | None:
+        """argmin R over all w, from a start, where R has a quicker way to it than `curvature`; None elsewhere."""
+        return None
+
+    def compressed(self) -> Risk:
+        """The same function of w with fewer rows behind it, where there are such; its intercept is not R's."""
+        return self
+
+    def moments(self, counts: np.ndarray) -> Any:
+        """`Moments` under weightings that count each row so often, (m, n); None unless R is least squares."""
+        return None
+
+    def weightings(self, weights: np.ndarray, ridges: np.ndarray) -> Any:
+        """`Weightings` for weights of the rows, (m, n), and ridges; None where there is no quick way to the fits."""
+        return None
+
     def gradient_bounds(self, radius: float | None = None) -> np.ndarray | None:
         """For each term i a bound on ||∇R_i(w) - ridge·w|| over ||w|| <= radius, or over all w."""
         return None

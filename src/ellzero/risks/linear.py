@@ -2,7 +2,7 @@
 
 import math
 from inspect import getattr_static
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from .damped import Damped
 from .linear_accuracy import LinearPart, enclosed_gradient, measure
 from .linear_curvature import LinearCurvature
 from .terms import LinearTerms
+from .weightings import Weightings
 
 
 class ExplicitIntercept(Risk):
@@ -296,6 +297,24 @@ class LinearModel(LinearTerms):
         bends = self._bend(point.state, self.y) if self.readable and self.n_outputs == 1 else None
         return None if bends is None else LinearCurvature(self, to_host(0.5 * self.share * bends).astype(float))
 
+    def weightings(self, weights: np.ndarray, ridges: np.ndarray) -> Weightings | None:
+        known = type(self)._bend is not LinearTerms._bend or type(self)._steady_bend is not LinearTerms._steady_bend
+        return Weightings(self, weights, ridges) if known and self.has_terms and self._on_host else None
+
+    @property
+    def _on_host(self) -> bool:
+        """Whether columns of X are to be had at once, by NumPy."""
+        return self.design.at_hand and isinstance(self.zero, np.ndarray)
+
+    def on_rows(self, rows: np.ndarray) -> Self:
+        """The same loss on some rows, which all count the same; without an intercept of its own."""
+        facts: dict[str, Any] = {"share": 1.0 / len(rows), "_weights": None, "fit_intercept": False}
+        if self.offset is not None:
+            facts["offset"] = take(self.offset, rows)
+        part = changed(self, design=self.design.rows(rows), y=take(self.y, rows), n_terms=len(rows), **facts)
+        part._prepare()
+        return part
+
     def restrict(self, support: Any) -> Risk:
         index = check_indices(support, self.n_features, "support")
         return changed(self, design=self.design.columns(index), n_features=index.size)
@@ -325,8 +344,8 @@ class LinearModel(LinearTerms):
 _DEFINING = {"_loss", "_slope", "_predict", "_collect", "_forward", "_value", "_gradient"}
 #: what is known of a loss
 _FACTS = {
-    "_bend", "_curvature", "_of_residual", "_mean_loss", "_accurate_loss", "_loss_sizes", "_least_bend",
+    "_bend", "_steady_bend", "_curvature", "_of_residual", "_mean_loss", "_accurate_loss", "_loss_sizes", "_least_bend",
     "_slope_sizes", "_slope_bounds", "_best_intercept", "_intercept_bracket", "_intercept_extent", "likelihood",
     "deviance", "lower_bound", "smoothness", "strong_convexity", "known_convexity", "curvature", "hessian_bound",
-    "quadratic_form", "is_settled", "measured", "smooth_part", "enclosed_gradient", "_intercept_doubt",
+    "quadratic_form", "is_settled", "measured", "moments", "smooth_part", "enclosed_gradient", "_intercept_doubt",
 }  # fmt: skip

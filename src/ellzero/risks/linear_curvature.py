@@ -69,7 +69,7 @@ class LinearCurvature(Curvature):
             if (len(self._cache) + missing.size) * self.model.design.shape[1] > self.room:
                 self._cache.clear()
                 missing = index
-            new = self.images(missing, np.eye(missing.size))
+            new = self._new_columns(missing)
             for place, j in enumerate(missing.tolist()):
                 self._cache[j] = new[:, place]
             if missing.size == len(index):
@@ -77,6 +77,9 @@ class LinearCurvature(Curvature):
         columns = [self._cache[j] for j in index.tolist()]
         self._last = index.tobytes(), namespace(columns[0]).stack(columns).T
         return self._last[1]
+
+    def _new_columns(self, index: np.ndarray) -> Array:
+        return self.images(index, np.eye(index.size))
 
     def gathered(self, index: np.ndarray) -> np.ndarray | None:
         columns = [self._cache.get(j) for j in index.tolist()]
@@ -190,11 +193,7 @@ class ClassCurvature(LinearCurvature):
         squares = np.concatenate([design.square_sums(own[:, a]) for a in range(self.c)])
         self.spent += self.c
         if self.inverse is not None:
-            for a in range(self.c):
-                part = -self.weighted[:, [a]] * self.probability
-                part[:, a] += self.weighted[:, a]
-                means = to_host(design.adjoint(design.asarray(part))).astype(float)
-                squares[a * self.p : (a + 1) * self.p] -= np.einsum("ib,bd,id->i", means, self.inverse, means)
+            squares -= np.einsum("ib,bd,id->i", self._class_means, self.inverse, self._class_means)
             self.spent += self.c * self.c
         return squares + ridge
 
@@ -210,6 +209,34 @@ class ClassCurvature(LinearCurvature):
         self.spent += self.c * m
         images[index] += 0.5 * self.model.ridge * vectors
         return images
+
+    def _new_columns(self, index: np.ndarray) -> np.ndarray:
+        """G[:, index], from products of X with few columns of it for each pair of classes."""
+        design, found = self.model.design, np.zeros((self.c, self.p, index.size))
+        A, label = self._columns(index), index // self.p
+        for b in np.unique(label):
+            mine = np.flatnonzero(label == b)
+            for a in range(self.c):
+                bends = self.weighted[:, a] * ((a == b) - self.probability[:, b])
+                products = design.adjoint(design.asarray(np.asfortranarray(bends[:, None] * A[:, mine])))
+                found[a][:, mine] = to_host(products)
+        columns = found.reshape(self.c * self.p, index.size)
+        self.spent += self.c * index.size
+        if self.inverse is not None:
+            means = self._class_means
+            columns -= means @ self.inverse @ means[index].T
+        columns[index, np.arange(index.size)] += 0.5 * self.model.ridge
+        return columns
+
+    @cached_property
+    def _class_means(self) -> np.ndarray:
+        """½Σ_i share_i x_i (π_a δ_ab - π_a π_b) for each coordinate and class b, by which columns are centred."""
+        design, found = self.model.design, np.empty((self.c, self.p, self.c))
+        for a in range(self.c):
+            part = -self.weighted[:, [a]] * self.probability
+            part[:, a] += self.weighted[:, a]
+            found[a] = to_host(design.adjoint(design.asarray(part)))
+        return found.reshape(self.c * self.p, self.c)
 
     def block(self, index: np.ndarray) -> np.ndarray:
         A, label = self._columns(index), index // self.p

@@ -11,7 +11,10 @@ from .accuracy import AFFORDABLE, EPS, LARGEST, QuadraticForm
 from .base import Constant, Point
 from .linear import LinearModel
 from .linear_curvature import LinearCurvature
+from .moments import Moments
 from .terms import check_labels
+
+_MANY, _FEW = 4, 1000  # rows for each column from which on these are compressed, and columns up to which they are
 
 
 class LeastSquares(LinearModel):
@@ -100,6 +103,19 @@ class LeastSquares(LinearModel):
         if not self.readable:
             return None
         return LinearCurvature(self, self.share if isinstance(self.share, float) else self.double_share, exact=True)
+
+    def compressed(self) -> LinearModel:
+        """As many rows as there are columns and targets, those of a root of their Gram matrix, where n is larger."""
+        p, q = self.design.shape[1], self.n_outputs
+        if not self._on_host or finfo_eps(self.zero) > EPS or self.n_terms < _MANY * (p + q) or p > _FEW:
+            return self
+        moments = Moments(self, np.ones((1, self.n_terms)))
+        rows = math.sqrt(p + q) * moments.root()
+        y = rows[:, p] if q == 1 else rows[:, p:]
+        return type(self)(np.ascontiguousarray(rows[:, :p]), y, self.ridge)
+
+    def moments(self, counts: np.ndarray) -> Moments | None:
+        return Moments(self, counts) if self._on_host else None
 
     def hessian_bound(self) -> tuple[np.ndarray, float, bool] | None:
         """∇²R itself."""
@@ -275,6 +291,9 @@ class SquaredHinge(TwoLabels):
 
     def _bend(self, z: Array, y: Array) -> Array:
         return self._xp.where(y * z <= 1, 2.0 * self._xp.ones_like(z), self._xp.zeros_like(z))
+
+    def _steady_bend(self, z: Array, y: Array) -> Array:
+        return 0.9 * self._bend(z, y) + 0.1 * self._curvature
 
     def curvature(self, point: Point) -> LinearCurvature | None:
         """A quadratic that touches R from above, since rows beyond the margin may come back: ½∇²R may vanish."""

@@ -1,6 +1,7 @@
 """The cross-entropy of several classes."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from .base import Point, Risk
 from .linear_curvature import ClassCurvature
 from .outputs import SeveralOutputs
 from .terms import check_labels
+from .weightings import Weightings
 
 _CACHED = 2**18  # numbers that fit in a cache
 
@@ -79,6 +81,19 @@ class Multinomial(SeveralOutputs):
 
     def _slope(self, z: Array, y: Array) -> Array:
         return self._softmax(z) - y
+
+    def _steady_bend(self, z: Array, y: Array) -> Array:
+        probability = self._softmax(z)
+        return self._xp.mean(probability * (1 - probability), axis=1)
+
+    def _bent(self, z: Array) -> Callable[[Array], Array]:
+        probability = self._softmax(z)
+
+        def along(v: Array) -> Array:
+            # (diag π - ππᵀ)v
+            return probability * (v - self._xp.sum(probability * v, axis=1, keepdims=True))
+
+        return along
 
     def _softmax(self, z: Array) -> Array:
         weight = self._xp.exp(z - self._xp.max(z, axis=1, keepdims=True))
@@ -174,6 +189,16 @@ class Multinomial(SeveralOutputs):
         if not self.readable:
             return None
         return ClassCurvature(self, to_host(self._softmax(point.state)).astype(float))
+
+    def minimum(self, start: Array) -> Array | None:
+        """By Newton's method in w and the intercepts, whose systems are never formed: see `Weightings`."""
+        if not self._on_host or finfo_eps(start) > EPS:
+            return None
+        one, none = np.zeros(1, dtype=np.intp), np.zeros((1, self.n_outputs, int(self.fit_intercept)))
+        problem = Weightings(self, self.double_share[None], np.array([self.ridge]), closeness=1e-18)
+        values = np.concatenate([start.reshape(1, self.n_outputs, -1), none], axis=2)
+        fit = problem.fit(one, np.arange(self.design.shape[1])[None], values)
+        return fit.values[0, :, : self.design.shape[1]].ravel() if np.isfinite(fit.objective[0]) else None
 
     def _over_outputs(self, gram: np.ndarray) -> np.ndarray:
         return np.kron(np.eye(self.n_outputs) - 1.0 / self.n_outputs, gram)

@@ -29,6 +29,7 @@ class MultiTargetLeastSquares(SeveralOutputs, LeastSquares):
     # a part of the same class has all targets of its features, and the same predictions
     keeps_state = True
     is_settled, deviance, hessian_bound = LeastSquares.is_settled, LeastSquares.deviance, LeastSquares.hessian_bound
+    moments = LeastSquares.moments
     smoothness, strong_convexity = LeastSquares.smoothness, LeastSquares.strong_convexity
     known_convexity = LeastSquares.known_convexity
 

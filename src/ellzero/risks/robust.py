@@ -51,15 +51,21 @@ class Clipped(LinearModel):
         inside = (steep >= low) & (steep <= high)
         return self._xp.where(inside, self._bends * self._xp.ones_like(z), self._xp.zeros_like(z))
 
+    def _steady_bend(self, z: Array, y: Array) -> Array:
+        return self._bends * self._reweighted(z - y)
+
+    def _reweighted(self, residual: np.ndarray) -> np.ndarray:
+        """By how much the quadratic that touches the loss from above is flatter than its middle."""
+        low, high = self._slopes
+        away = np.abs(residual - 0.5 * (low + high) / self._bends)  # from the middle
+        return np.minimum(1.0, 0.5 * (high - low) / self._bends / np.maximum(away, 1e-300))
+
     def curvature(self, point: Point) -> LinearCurvature | None:
         """A quadratic that touches R from above (as in iteratively reweighted least squares): ½∇²R may vanish."""
         if not self.readable:
             return None
-        (low, high), share = self._slopes, 0.5 * self._bends * self.double_share
-        residual = to_host(point.state - self.y).astype(float)
-        away = np.abs(residual - 0.5 * (low + high) / self._bends)  # from the middle
-        weights = np.minimum(1.0, 0.5 * (high - low) / self._bends / np.maximum(away, 1e-300))
-        majoriser = LinearCurvature(self, share * weights)
+        share = 0.5 * self._bends * self.double_share
+        majoriser = LinearCurvature(self, share * self._reweighted(to_host(point.state - self.y).astype(float)))
         majoriser.piece = LinearCurvature(self, share * (to_host(self._bend(point.state, self.y)) > 0))
         return majoriser
 

@@ -2,6 +2,7 @@
 
 import math
 from abc import abstractmethod
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, Self
 
@@ -99,6 +100,14 @@ class LinearTerms(Risk):
 
     def _bend(self, z: Array, y: Array) -> Array | None:
         return None
+
+    def _steady_bend(self, z: Array, y: Array) -> Array | None:
+        """A second derivative to make steps with: the mean of several outputs, and more than 0 where `_bend` is not."""
+        return self._bend(z, y)
+
+    def _bent(self, z: Array) -> Callable[[Array], Array]:
+        """For several outputs, v ↦ the second derivative times v, for every row: how the slopes change along v."""
+        raise NotImplementedError
 
     def _prepare(self) -> None:
         """What follows from targets and weights, computed when these are set."""

@@ -100,6 +100,8 @@ def _best(piece: Piece, start: np.ndarray | None, deadline: float) -> Point:
                 here = origin
             if not math.isfinite(here.value):
                 here = _from_outside(piece, here, deadline)
+            if piece.gamma.whole_space and (found := risk.minimum(here.w)) is not None:
+                return risk.at(found)
         return _accelerated(piece, here, deadline) if model is None else _newton(piece, here, deadline)
 
 
