@@ -1,6 +1,7 @@
 """Promises that no sparser vector is better: against enumeration, in rational numbers, with planted errors."""
 
 import dataclasses
+import itertools
 import sys
 import warnings
 from fractions import Fraction
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 import ellzero as ez
 from ellzero.sets import base
+from ellzero.solver.examined import Examined
 from ellzero.solver.refit import refit
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # the benchmarks are beside the tests
@@ -298,6 +300,33 @@ def test_groups_and_quotas(kind):
                 assert rivals.min() >= values[pick] - found.error - 1e-9 * abs(values[pick])
                 count += 1
     assert count > 10
+
+
+def test_under_quotas_nothing_follows_from_the_number_of_nonzeros():
+    """No exchange helps, κ² = 1.04, and yet a pair within the quotas is better than the pair in its place."""
+    d, ours, theirs = 52, [0, 1], [2, 3]
+    Q, b = np.eye(d), np.full(d, 1e-3)
+    Q[2, 3] = Q[3, 2] = -0.01
+    b[:4] = 1.002, 1.002, 1.0, 1.0
+    risk, quotas = ez.risks.Quadratic(Q, b), {"few": 2, "many": 48}
+    sparsity = ez.sparsity.PerGroup(50, ["few"] * 4 + ["many"] * 48, quotas)
+    x, rival = b.copy(), b.copy()
+    x[theirs], rival[ours], rival[theirs], rival[4:7] = 0.0, 0.0, 1 / 0.99, 0.0
+    result = placed(risk, sparsity, None, x)
+    for i, j in itertools.product(ours, theirs):
+        swapped = [j if s == i else s for s in np.flatnonzero(x)]
+        assert refit(risk, ez.sets.Everywhere(), np.sort(swapped)).value > result.fun
+    found = ez.beats(risk, dataclasses.replace(result, exchanges=Examined(4, by_refit=4)))
+    assert risk.at(rival).value < result.fun and 0 < found.k_bar < np.count_nonzero(rival)
+
+
+def test_an_answer_that_is_not_the_best_on_its_support_has_nothing_from_exchanges():
+    problem = ez.datasets.make_regression(4000, 12, 12, snr=50)
+    risk = ez.risks.LeastSquares(problem.X, problem.y)
+    result = ez.minimize(risk, 8)
+    worse = placed(risk, 8, None, result.x * np.linspace(0.5, 1, 12))
+    found = ez.beats(risk, dataclasses.replace(worse, exchanges=result.exchanges))
+    assert result.exchanges.verdict == "all" and found.form != "a priori" and found.a_priori is None
 
 
 def test_kept_coordinates_are_among_those_counted():

@@ -176,7 +176,7 @@ class _Asked:
             raise NoBound(self._flat())
         k_bar, error, (how, minorant), curved = best
         form: Literal["a posteriori", "a priori"] = "a posteriori"
-        before, left = self._a_priori(curved) if dear and k_bar < self.sparsity.k else (None, math.inf)
+        before, left = self._a_priori(minorant, curved) if dear and k_bar < self.sparsity.k else (None, math.inf)
         if before is not None and before > k_bar and left <= self.room:
             k_bar, error, how, form = before, left, "no exchange helps", "a priori"
         gradient = "one gradient" if not self.seconds else f"one gradient, {self.seconds:.2g} s"
@@ -226,10 +226,15 @@ class _Asked:
             doubt[S] = 0.0
             yield slopes._replace(offset=left.offset), doubt
 
-    def _a_priori(self, curved: Curved) -> tuple[int | None, float]:
-        """k̄ by the theorem on exchanges, from the number of nonzeros alone, and what exchanges may gain by rounding."""
+    def _a_priori(self, minorant: Minorant, curved: Curved) -> tuple[int | None, float]:
+        """k̄ by the theorem on exchanges, from the number of nonzeros alone, and what exchanges may gain by rounding.
+
+        Under quotas it is about w̄ with a share of each of them, which is not what is promised here.
+        """
         examined, k = self.result.exchanges, self.sparsity.size(self.support)
-        if examined is None or examined.verdict != "all" or self.kept.size:
+        if examined is None or examined.verdict != "all" or self.kept.size or self.sparsity.quotas is not None:
+            return None, math.inf
+        if not self._left_on_support(minorant, curved) <= self.room:
             return None, math.inf
         theorem = AfterExchanges(self.risk, self.sparsity, self.gamma, None, Constant(1.0, "bound"))
         hessian, (L, _) = theorem.curvature.hessian, theorem.constants(max(k, 1), 1)
@@ -243,6 +248,11 @@ class _Asked:
                 break
             found = k_bar, theorem.ratio * kappa * k_bar * examined.gain
         return found
+
+    def _left_on_support(self, minorant: Minorant, curved: Curved) -> float:
+        """By how much R can fall on the support of x at the most."""
+        gain, _ = minorant.gains_and_costs(curved.at(0))
+        return float(gain[self.support].sum()) + max(minorant.slopes.offset, 0.0)
 
     # Words.
 
@@ -270,9 +280,7 @@ class _Asked:
     def _too_little(self, minorant: Minorant, curved: Curved) -> str:
         if not curved.constant(0).value > 0:
             return self._flat()
-        gain, _ = minorant.gains_and_costs(curved.at(0))
-        inside = float(gain[self.support].sum()) + max(minorant.slopes.offset, 0.0)
-        if not inside <= self.room:
+        if not (inside := self._left_on_support(minorant, curved)) <= self.room:
             return (
                 f"the answer is not the best on its own support, where R could still fall by {inside:.2g}; refit it, "
                 'as "auto" does'
