@@ -73,12 +73,15 @@ class PathDisplay(Display):
     ----------
     results : SparsePath, or sequence of Result
         The answers, in the order of k.
-    held_out : pair of arrays, optional
-        Some k, and for each of them the loss on data that was held out.
+    held_out : pair or triple of arrays, optional
+        Some k, for each of them the loss on data that was held out, and perhaps its standard error: then the smallest k
+        within one standard error of the best is marked as well.
     feature_names : sequence of str, optional
         For the coefficients.
     chosen : int, optional
         A k to mark.
+    chosen_by : str, optional
+        What chose it.
 
     Examples
     --------
@@ -92,9 +95,10 @@ class PathDisplay(Display):
     """
 
     results: Iterable[Result]
-    held_out: tuple[Any, Any] | None = None
+    held_out: tuple[Any, ...] | None = None
     feature_names: Sequence[str] | None = None
     chosen: int | None = None
+    chosen_by: str = ""
 
     def plot(self, ax: Axes | None = None, *, of: str = "loss", most: int = 8) -> Self:
         """Draw `of` = "loss" or "coefficients"; the `most` largest coefficients have a colour and a name."""
@@ -108,7 +112,8 @@ class PathDisplay(Display):
         else:
             self._coefficients(ax, ks, most)
         if self.chosen is not None and self.chosen != best:
-            ax.axvline(self.chosen, color="0.3", lw=1, ls=":", zorder=1, label=f"chosen: k = {self.chosen}")
+            by = f" by {self.chosen_by}" if self.chosen_by else ""
+            ax.axvline(self.chosen, color="0.3", lw=1, ls=":", zorder=1, label=f"chosen{by}: k = {self.chosen}")
         ax.locator_params(axis="x", integer=True)
         ax.set_xlabel("k")
         tidy(ax, "y")
@@ -123,15 +128,28 @@ class PathDisplay(Display):
         seen, best = np.array([res.fun for res in self.results]), None
         ax.plot(ks, seen, "o-", ms=4, lw=1.6, color=_plot._BLUE, label="objective R(w)")
         if self.held_out is not None:
-            tried, losses = np.asarray(self.held_out[0]), np.asarray(self.held_out[1], dtype=float)
+            tried, losses, *error = (np.asarray(column, dtype=float) for column in self.held_out)
             best = int(tried[np.nanargmin(losses)])
             ax.plot(tried, losses, "o-", ms=4, lw=1.6, color=_plot._VERMILLION, label="held-out loss")
+            if error:
+                self._standard_errors(ax, tried, losses, error[0])
             ax.axvline(best, color="0.5", lw=1, ls="--", zorder=1, label=f"smallest held-out loss: k = {best}")
             seen = np.append(seen, losses)
         if 0 < 10 * seen.min() < seen.max() < np.inf:
             ax.set_yscale("log")
         ax.set_ylabel("objective R(w)" if self.held_out is None else "mean loss")
         return best
+
+    def _standard_errors(self, ax: Axes, ks: np.ndarray, losses: np.ndarray, error: np.ndarray) -> None:
+        """A band around the losses, the height of the rule "1se", and the k that it takes."""
+        colour, best = _plot._VERMILLION, int(np.nanargmin(losses))
+        ax.fill_between(ks, losses - error, losses + error, color=colour, alpha=0.15, lw=0, label="± 1 standard error")
+        height = losses[best] + error[best]
+        smallest = int(ks[losses <= height].min())
+        ax.axhline(height, color=colour, lw=0.8, ls=":", zorder=1)
+        if smallest not in (self.chosen, int(ks[best])):
+            label = f"within one standard error: k = {smallest}"
+            ax.axvline(smallest, color=colour, lw=1, ls=":", zorder=1, label=label)
 
     def _coefficients(self, ax: Axes, ks: np.ndarray, most: int) -> None:
         paths = np.array([to_host(res.x) for res in self.results], dtype=float)
@@ -165,13 +183,19 @@ class PathDisplay(Display):
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Axes | None = None, **options: Any) -> Self:
-        """Draw the path of an estimator that chose k by cross-validation.
+        """Draw the path of an estimator that chose k, by cross-validation or a criterion.
 
         The held-out loss is minus the mean score of the folds, for the ridge that was chosen.
         """
-        results, held_out = fitted(estimator, "path_"), None
+        results, held_out, by = fitted(estimator, "path_"), None, getattr(estimator, "criterion_", "")
         if (scores := getattr(estimator, "cv_results_", None)) is not None:
-            rows = scores["ridge"] == estimator.ridge_
+            rows = np.flatnonzero(scores["ridge"] == estimator.ridge_)
+            rows = rows[np.argsort(scores["k"][rows], kind="stable")]
+            folds = np.array([scores[name][rows] for name in scores if name.startswith("split")])
             held_out = scores["k"][rows], -scores["mean_test_score"][rows]
+            if len(folds) > 1:
+                held_out = (*held_out, folds.std(axis=0, ddof=1) / np.sqrt(len(folds)))
+            by = {"1se": "one standard error"}.get(getattr(estimator, "rule", ""), "")
         names, chosen = names_seen(estimator, to_host(results[-1].x).size), getattr(estimator, "k_", None)
-        return cls(results=results, held_out=held_out, feature_names=names, chosen=chosen).plot(ax, **options)
+        told: dict[str, Any] = {"feature_names": names, "chosen": chosen, "chosen_by": by}
+        return cls(results=results, held_out=held_out, **told).plot(ax, **options)

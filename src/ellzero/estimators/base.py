@@ -22,6 +22,7 @@ from ..risks import LinearModel
 from ..solver.methods import Method
 from ..solver.result import Result, Status
 from .certified import beats_fitted, certify_fitted
+from .criterion import choose_by_criterion, read_criterion
 from .onehot import dummy_groups
 from .request import Maker, Request
 
@@ -146,8 +147,15 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         ridge = self._default_ridge(read[0], read[2]) if self.ridge is None else self.ridge
         risk = self._risk(maker, *read, ridge)
         request = self._request(risk, read[0])
-        k = request.k(self.k, risk)
-        self._keep_answer(risk, self._answers(risk, [k], request)[-1], request, (X, y, sample_weight, offset))
+        for name in ("criterion_", "criteria_", "path_"):
+            self.__dict__.pop(name, None)
+        if isinstance(self.k, str):
+            rule = read_criterion(self.k, risk, getattr(self, "loss", None))
+            self.path_, self.criteria_ = choose_by_criterion(self, maker, risk, read, request, rule)
+            self.criterion_, result = rule, self.path_[-1]
+        else:
+            result = self._answers(risk, [request.k(self.k, risk)], request)[-1]
+        self._keep_answer(risk, result, request, (X, y, sample_weight, offset))
         return self
 
     def _keep_answer(self, risk: LinearModel, result: Result, request: Request, data: tuple[Any, ...]) -> None:

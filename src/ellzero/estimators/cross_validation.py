@@ -22,14 +22,11 @@ from sklearn.utils.validation import _check_method_params
 
 from .._core.progress import Progress
 from ..risks import LinearModel
-from ..solver.methods import Auto, Method
+from .answers import answers_up_to
 from .base import SparseLinearModel
 from .curves import RULES, Scores, Search, chosen, portions
-from .folds import AllAtOnce, OneByOne, Solution
-from .request import Maker, Request, typical_variance
-
-#: the largest k of a second fit without a start: those that begin with grown supports are as good beyond, and quicker
-_COLD = 64
+from .folds import Solution, fits
+from .request import Maker, typical_variance
 
 
 @dataclass(eq=False, repr=False)
@@ -71,12 +68,10 @@ class ChosenByCrossValidation(SparseLinearModel):
         request, ridges = self._request(whole, data[0]), self._ridges(data[0], data[2])
         self._check_folds(maker, whole, data, folds, score_params)
         trains = [train for train, _ in folds]
-        fits = AllAtOnce.of(self, whole, data, trains, ridges, request) or OneByOne(
-            self, maker, data, trains, ridges, request
-        )
+        found = fits(self, maker, whole, data, trains, ridges, request)
         with Progress(self.verbose) as progress:
             score = self._scores(whole, data, folds, score_params)
-            search = Search(fits, len(folds), ridges, score, partial(_tell, progress, len(folds)))
+            search = Search(found, len(folds), ridges, score, partial(_tell, progress, len(folds)))
             if self.ks is None:
                 most = max(request.least, min(request.most(whole), min(train.size for train in trains)))
                 scores = search.along(portions(request.least, most), self.rule)
@@ -85,7 +80,7 @@ class ChosenByCrossValidation(SparseLinearModel):
             ridge, k = self._choose(scores, ridges)
             progress.tell(f"the answers on all rows, up to k = {k}")
             risk = self._risk(maker, *data, ridge)
-            self._finish(risk, whole, data, request, sorted({k for _, k in scores}), k)
+            self.path_ = answers_up_to(self, risk, whole, data, request, sorted({k for _, k in scores}), k)
         self._keep_answer(risk, self.path_[-1], request, (X, y, sample_weight, offset))
         return self
 
@@ -175,26 +170,6 @@ class ChosenByCrossValidation(SparseLinearModel):
         """What tells the mean loss of coefficients with their intercept on some rows of the whole."""
         part, weights = whole.on_rows(rows), None if data[2] is None else data[2][rows]
         return lambda x, intercept: float(np.average(part.losses(x, intercept=intercept), weights=weights))
-
-    def _finish(
-        self, risk: LinearModel, whole: LinearModel, data: tuple[Any, ...], request: Request, ks: list[int], k: int
-    ) -> None:
-        """The answers on all rows for the k that were tried up to the chosen one, the last as for that k alone."""
-        smaller, method = [level for level in ks if level < k], request.method(self.method)
-        fits = AllAtOnce.of(self, whole, data, [np.arange(risk.n_terms)], [risk.ridge], request)
-        if fits is None:
-            path = self._answers(risk, [*smaller, k], request)
-            if isinstance(method, Auto):  # a cold start may see further
-                path[-1] = min(path[-1], *self._answers(risk, [k], request), key=lambda res: res.fun)
-        else:
-            found = fits.solve([(0, 0)], [*smaller, k], [None])[0]
-            starts = {level: answer.dense(risk.n_features) for level, answer in zip([*smaller, k], found, strict=True)}
-            walk = Method(step="pursuit", name="pursuit", standardize=self.standardize)
-            path = list(request.path(risk, smaller, walk, max_iter=self.max_iter, x0=starts)) if smaller else []
-            path += self._answers(risk, [k], request, starts)
-            if k <= _COLD and (cold := self._answers(risk, [k], request)[0]).fun <= path[-1].fun * (1 + 1e-9):
-                path[-1] = cold  # the answer of a fit of this k alone, to the last digit
-        self.path_ = path
 
     def get_metadata_routing(self) -> Any:
         """What `fit` wants, and what it hands on to the splitter and the scorer."""

@@ -71,7 +71,7 @@ class OneByOne(Folds):
 
     def solve(self, jobs: list[Job], ks: list[int], starts: list[Solution | None]) -> list[list[Solution]]:
         """One job after the other, or several at a time."""
-        return Parallel(n_jobs=self.model.n_jobs)(  # type: ignore[no-any-return]
+        return Parallel(n_jobs=getattr(self.model, "n_jobs", None))(  # type: ignore[no-any-return]
             delayed(self._path)(ridge, fold, ks, start) for (ridge, fold), start in zip(jobs, starts, strict=True)
         )
 
@@ -107,7 +107,7 @@ class AllAtOnce(Folds):
     ) -> AllAtOnce | None:  # fmt: skip
         """None where there is no such way."""
         p, q = whole.n_features // whole.n_outputs, whole.n_outputs
-        method = request.method(model.method)
+        method, n_jobs = request.method(model.method), getattr(model, "n_jobs", None)
         plain = request.sparsity.plain if q == 1 else are_rows(request.sparsity, whole.n_features, q)
         if not (plain and request.gamma.whole_space and isinstance(method, Auto) and method.n_starts == 1):
             return None
@@ -116,10 +116,10 @@ class AllAtOnce(Folds):
         fold, ridge = np.tile(np.arange(len(trains)), len(ridges)), np.repeat(np.asarray(ridges, float), len(trains))
         moments = whole.moments(counts)
         if moments is not None:
-            return cls(Pivots(moments, fold, ridge, kept), len(trains), p, q, model.n_jobs)
+            return cls(Pivots(moments, fold, ridge, kept), len(trains), p, q, n_jobs)
         weights = np.array([_weights(model, data, train, count) for train, count in zip(trains, counts, strict=True)])
         problems = whole.weightings(weights[fold], ridge)
-        return None if problems is None else cls(Splices(problems, kept), len(trains), p, q, model.n_jobs)
+        return None if problems is None else cls(Splices(problems, kept), len(trains), p, q, n_jobs)
 
     def solve(self, jobs: list[Job], ks: list[int], starts: list[Solution | None]) -> list[list[Solution]]:
         """As many jobs together as there is room for."""
@@ -151,6 +151,15 @@ class AllAtOnce(Folds):
         intercept = values[:, k] if values.shape[1] > k else np.zeros(self.q)
         places = (features + self.p * np.arange(self.q)[:, None]).ravel()
         return Solution(places, values[:, :k].ravel(), float(intercept[0]) if self.q == 1 else intercept)
+
+
+def fits(
+    model: Any, maker: Maker, whole: LinearModel, data: tuple[Any, ...], trains: list[np.ndarray], ridges: list[float],
+    request: Request,
+) -> Folds:  # fmt: skip
+    """All at once where that is possible, else one by one."""
+    together = AllAtOnce.of(model, whole, data, trains, ridges, request)
+    return together or OneByOne(model, maker, data, trains, ridges, request)
 
 
 def _weights(model: Any, data: tuple[Any, ...], train: np.ndarray, count: np.ndarray) -> np.ndarray:

@@ -73,9 +73,11 @@ class SparseRegressor(_Regressor):
 
     Parameters
     ----------
-    k : int, float or sparsity, optional
+    k : int, float, sparsity or word, optional
         How many features may have nonzero coefficients, or which fraction of them, or what else is counted; 5 by
-        default, or as many as there are. Several targets share their features: `ellzero.sparsity.Coordinates(k)`
+        default, or as many as there are. "auto": the k with the smallest extended BIC, without cross-validation; also
+        "ebic", "bic", "gic", "aic", see `ellzero.SparsePath.criterion`; losses with a likelihood ("squared", "poisson",
+        "gamma") have one. Several targets share their features: `ellzero.sparsity.Coordinates(k)`
         counts entries of the matrix of coefficients instead.
     loss : {"squared", "huber", "quantile", "poisson", "gamma"}, ("huber", delta) or ("quantile", τ)
         ℓ. Huber's is quadratic up to delta, in the units of y, and linear beyond; delta is 1.35 robust standard
@@ -130,6 +132,9 @@ class SparseRegressor(_Regressor):
     beats_ : Beats
         How many nonzeros a better vector must have at the least, proved; computed when first read, as certificate_ is.
     k_, ridge_, n_iter_ : int, float, int
+    criterion_ : str
+        Which criterion chose ``k_``, where k was a word; then there are also ``criteria_``, a dict with arrays of the
+        "k" that were tried and of all criteria for them, and ``path_``, the answers up to the chosen k.
     n_features_in_, feature_names_in_
 
     Examples
@@ -153,7 +158,8 @@ class SparseRegressorCV(ChosenByCrossValidation, _Regressor):
     ----------
     ks : int, sequence of int or float, or sparsity, optional
         The k to try: numbers or fractions of what k counts; an integer K means 1, ..., K, as does a sparsity. By
-        default 1, 2, ..., 6, 8, 10, 13, 16, 20, and further as long as the largest is the best.
+        default all where there are at most 20, else 1, 2, ..., 6, 8, 10, 13, 16, 20, further as long as one of the two
+        largest is the best, and in the end some near the best.
     loss, constraint, groups, select, at_most, keep, fit_intercept, standardize, method, max_iter, random_state
         As for `SparseRegressor`.
     ridge : float or sequence of float, optional
@@ -163,16 +169,24 @@ class SparseRegressorCV(ChosenByCrossValidation, _Regressor):
     scoring : str or callable, optional
         As in scikit-learn, greater is better; minus the mean loss on the rows left out by default.
     rule : {"best", "1se"}
-        The best mean score, or the smallest k whose mean is within one standard error of it.
+        The best mean score, or the smallest k whose mean is within one standard error of it: fewer features, as good
+        as the folds can tell.
     n_jobs : int, optional
-        Folds computed at the same time.
+        How many processes share the fits of folds and ridges.
+    verbose : int, optional
+        1: a line on stderr for each step, 0: silent. By default one line on terminals that renews itself, once a second
+        has passed.
 
     Attributes
     ----------
     k_, ridge_ : int, float
         What was chosen.
     cv_results_ : dict of arrays
-        "k", "ridge", "mean_test_score", "std_test_score" and "split0_test_score", ... as in GridSearchCV.
+        "params", "param_k", "param_ridge", "mean_test_score", "std_test_score", "rank_test_score" and
+        "split0_test_score", ... as in GridSearchCV; "k" and "ridge" are those of "params". Ridges that were given up
+        early, more than three standard errors behind, have no rows for the larger k.
+    best_index_, best_params_, best_score_, n_splits_
+        The row of ``cv_results_`` that was chosen, what was chosen there, its mean score, and the number of folds.
     path_ : list of Result
         The answers on all rows for the k up to the chosen one.
     coef_, intercept_, targets_, result_, certificate_, beats_, n_iter_, n_features_in_, feature_names_in_

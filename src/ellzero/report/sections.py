@@ -176,14 +176,24 @@ def over_k(result: Result, told: Told) -> list[Html]:
         res.k: {"k": res.k, "nonzeros": res.support.size, "objective": res.fun} for res in display.results
     }
     if display.held_out is not None:
-        for k, loss in zip(*display.held_out, strict=True):
-            rows.setdefault(int(k), {"k": int(k)})["held-out loss"] = float(loss)
+        for k, *numbers in zip(*display.held_out, strict=True):
+            values = zip(("held-out loss", "standard error"), map(float, numbers), strict=False)
+            rows.setdefault(int(k), {"k": int(k)}).update(values)
     losses = "The objective never increases with k; a loss on held-out data may."
+    if display.held_out is not None and len(display.held_out) > 2:
+        losses += (
+            " Dotted across: one standard error above the smallest; fewer features up to there are as good as the "
+        )
+        losses += "folds can tell."
     weights = "The coefficients of the answer for every k."
     return [
         picture(display.plot, 3.2, losses, "loss against k"),
         picture(display.plot, 3.4, weights, "coefficients against k", of="coefficients"),
-        table(list(rows.values()), "the path", formats={"objective": ".6g", "held-out loss": ".6g"}),
+        table(
+            list(rows.values()),
+            "the path",
+            formats={"objective": ".6g", "held-out loss": ".6g", "standard error": ".3g"},
+        ),
     ]
 
 

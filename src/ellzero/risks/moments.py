@@ -16,9 +16,9 @@ _NOTHING = 1e-12  # of the squares of a column: what may be left of a constant o
 class Moments:
     """G_f = Σ_i ω_fi x_i x_iᵀ, b_f = Σ_i ω_fi x_i y_iᵀ and Σ_i ω_fi ||y_i||² for weightings f, less what means explain.
 
-    R_f(w) = energy_f - 2 b_fᵀw + wᵀG_f w for each of q targets; means explain something if there is an intercept. Where X
-    has more rows than columns, the G_f are those of all rows less those of the rows that f leaves out: each is looked
-    at once. Elsewhere columns of G_f are products with X, made when they are asked for.
+    R_f(w) = energy_f - 2 b_fᵀw + wᵀG_f w for each of q targets; means explain something if there is an intercept.
+    Where X has more rows than columns, the G_f are those of all rows less those of the rows that f leaves out: each is
+    looked at once. Elsewhere columns of G_f are products with X, made when they are asked for.
 
     Parameters
     ----------

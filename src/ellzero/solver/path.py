@@ -2,13 +2,36 @@
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from ..risks.base import Risk
+from ..sparsity import Sparsity
 from .result import Result
 
-_RULES = ("aic", "bic", "ebic", "gic", "validation", "validation-1se")
+CRITERIA = ("ebic", "bic", "gic", "aic")
+_RULES = (*CRITERIA, "validation", "validation-1se")
+
+
+def information(risk: Risk, sparsity: Sparsity, w: Any, rule: str) -> float:
+    """-2 log-likelihood + penalty(df) at w, up to a constant that does not depend on w: see `SparsePath.criterion`."""
+    if rule not in CRITERIA:
+        raise ValueError(f"rule must be one of {', '.join(CRITERIA)} here, got {rule!r}")
+    misfit, df = risk.deviance(w), sparsity.freedom(w)
+    if misfit is None:
+        raise ValueError(
+            f"{rule!r} needs a likelihood, and {type(risk).__name__} has none; hold some data out instead: "
+            "minimize_path(..., validation=the same risk on other rows), then select('validation')"
+        )
+    log_n = math.log(risk.n_observations)
+    penalties = {
+        "aic": 2 * df,
+        "bic": df * log_n,
+        "gic": df * math.log(risk.n_features) * math.log(max(log_n, 1.0)),
+        "ebic": df * log_n + 2 * sparsity.log_choices(w),
+    }
+    return float(misfit + penalties[rule])
 
 
 class SparsePath:
@@ -72,25 +95,7 @@ class SparsePath:
         are counted, C is the number of choices of as many of them as are used, and 1 for ranks. Least squares with
         df >= n fits anything: infinity.
         """
-        risk, d = self.risk, self.risk.n_features
-        df = np.array([res.sparsity.freedom(res.x) for res in self.results])
-        misfit = [risk.deviance(res.x) for res in self.results]
-        if None in misfit:
-            raise ValueError(
-                f"{rule!r} needs a likelihood, and {type(risk).__name__} has none; hold some data out instead: "
-                "minimize_path(..., validation=the same risk on other rows), then select('validation')"
-            )
-        log_n = math.log(risk.n_observations)
-        log_choose = [res.sparsity.log_choices(res.x) for res in self.results]
-        penalties = {
-            "aic": 2 * df,
-            "bic": df * log_n,
-            "gic": df * math.log(d) * math.log(max(log_n, 1.0)),
-            "ebic": df * log_n + 2 * np.array(log_choose),
-        }
-        if rule not in penalties:
-            raise ValueError(f"rule must be one of {', '.join(penalties)} here, got {rule!r}")
-        return np.asarray(np.array(misfit, dtype=float) + penalties[rule])
+        return np.array([information(self.risk, res.sparsity, res.x, rule) for res in self.results])
 
     def select(self, rule: str) -> Result:
         """The result for the best k.
