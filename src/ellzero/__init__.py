@@ -2,6 +2,7 @@
 
 from . import risks, sets, sparsity
 from ._core.lazy import lazily
+from .design import Blocks
 from .minimize import minimize, minimize_path
 from .solver import schedules
 from .solver.finishes import Exchanges, LastProjection
@@ -36,6 +37,7 @@ _LAZY_NAMES = {
     "write_report": "report",
 }
 __all__ = [
+    "Blocks",
     "Exchanges",
     "FullGradient",
     "History",

@@ -85,6 +85,8 @@ class Risk(ABC):
     calls_per_value: int = 1
     #: whether the noise in R(w) is another in every iteration, so that values of two iterations do not compare
     noise_changes: bool = False
+    #: how often data that are larger than memory, or elsewhere, were gone through so far
+    n_sweeps: int = 0
     #: (m, r): the m best iterates are evaluated r times more at the end
     recheck: tuple[int, int] = (0, 0)
 
@@ -115,6 +117,13 @@ class Risk(ABC):
     def session(self, counts: Any, journal: Any = None) -> AbstractContextManager[Session]:
         """What supervises the evaluations of one run."""
         return nullcontext(Session())
+
+    def expect(self, coordinates: np.ndarray) -> None:  # noqa: B027 - most have their data at hand
+        """Coordinates whose data are about to be asked for, in several calls."""
+
+    def watched(self, verbose: int) -> AbstractContextManager[None]:
+        """While it lasts, somebody watches how far the looks at the data are, where these take long."""
+        return nullcontext()
 
     def forget(self) -> None:  # noqa: B027 - most have nothing to forget
         """Let go of what a run has gathered."""

@@ -99,7 +99,7 @@ class LeastSquares(LinearModel):
         """R itself, where columns of X can be read."""
         if not self.readable:
             return None
-        return LinearCurvature(self, self.share if isinstance(self.share, float) else self.double_share, exact=True)
+        return LinearCurvature(self, self.share if isinstance(self.share, float) else self.row_share, exact=True)
 
     def hessian_bound(self) -> tuple[np.ndarray, float, bool] | None:
         """∇²R itself."""
@@ -272,9 +272,9 @@ class SquaredHinge(TwoLabels):
         """A quadratic that touches R from above, since rows beyond the margin may come back: ½∇²R may vanish."""
         if not self.readable:
             return None
-        majoriser = LinearCurvature(self, self.double_share)
-        counted = to_host(self.y * point.state).astype(float) <= 1
-        majoriser.piece = LinearCurvature(self, self.double_share * counted)
+        majoriser = LinearCurvature(self, self.row_share)
+        counted = self.design.doubles(self.y * point.state) <= 1
+        majoriser.piece = LinearCurvature(self, self.row_share * counted)
         return majoriser
 
     def _slope_bounds(self, reach: np.ndarray | None) -> np.ndarray | None:

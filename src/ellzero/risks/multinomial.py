@@ -85,7 +85,7 @@ class Multinomial(SeveralOutputs):
 
     def values_along(self, point: Point, directions: Directions, mu: float) -> np.ndarray:
         """R(w + μu_i) for each of the directions u_i, from products of X with as many of them as fit in a cache."""
-        if self.fit_intercept or not isinstance(point.w, np.ndarray):
+        if self.fit_intercept or not isinstance(point.w, np.ndarray) or self.design.parted:
             return Risk.values_along(self, point, directions, mu)
         c, (n, p) = self.n_outputs, self.design.shape
         points = directions.points(point.w, mu)

@@ -55,12 +55,12 @@ class Clipped(LinearModel):
         """A quadratic that touches R from above (as in iteratively reweighted least squares): ½∇²R may vanish."""
         if not self.readable:
             return None
-        (low, high), share = self._slopes, 0.5 * self._bends * self.double_share
-        residual = to_host(point.state - self.y).astype(float)
+        (low, high), share = self._slopes, 0.5 * self._bends * self.row_share
+        residual = self.design.doubles(point.state - self.y)
         away = np.abs(residual - 0.5 * (low + high) / self._bends)  # from the middle
         weights = np.minimum(1.0, 0.5 * (high - low) / self._bends / np.maximum(away, 1e-300))
         majoriser = LinearCurvature(self, share * weights)
-        majoriser.piece = LinearCurvature(self, share * (to_host(self._bend(point.state, self.y)) > 0))
+        majoriser.piece = LinearCurvature(self, share * (self.design.doubles(self._bend(point.state, self.y)) > 0))
         return majoriser
 
     def _slope_bounds(self, reach: np.ndarray | None) -> float:

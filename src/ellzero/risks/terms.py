@@ -44,10 +44,10 @@ class LinearTerms(Risk):
         self._weights: np.ndarray | None = None  # the shares in double precision
         if sample_weight is not None:
             self._weights = self._check_weights(sample_weight)
-            self.share = self.design.asarray(self._weights)
-        self.y = self.design.asarray(self._check_targets(y))
+            self.share = self.design.by_row(self._weights, np.float64 if self.design.parted else None)
+        self.y = self.design.by_row(self._check_targets(y))
         if offset is not None:
-            self.offset = self.design.asarray(self._check_offset(offset, self.n_terms))
+            self.offset = self.design.by_row(self._check_offset(offset, self.n_terms))
         self._prepare()
 
     @property
@@ -202,7 +202,14 @@ class LinearTerms(Risk):
         """Σ_i share_i X_ij²: one look at the data, kept."""
         if isinstance(self.share, float):
             return self.share * self.design.squares
-        return self.design.square_sums(self.double_share)
+        return self.design.square_sums(self.row_share)
+
+    @cached_property
+    def _column_means(self) -> np.ndarray:
+        """Σ_i share_i X_ij, in double precision."""
+        if self.design.parted and isinstance(self.share, float):  # known from the first look
+            return self.share * self.design.sums
+        return to_host(self.design.adjoint(self.design.by_row(self.row_share))).astype(float)
 
     @property
     def smoothness(self) -> Constant:
@@ -220,7 +227,7 @@ class LinearTerms(Risk):
     def gram(self, weights: np.ndarray | float | None = None, columns: np.ndarray | None = None) -> Gram:
         """XᵀΩX in double precision, less what an intercept takes; Ω = diag(ω), by default the shares of the rows."""
         design = self.design if columns is None else self.design.columns(columns)
-        return gram(design, self.double_share if weights is None else weights, self.fit_intercept)
+        return gram(design, self.row_share if weights is None else weights, self.fit_intercept)
 
     @property
     def double_share(self) -> np.ndarray:
@@ -228,6 +235,13 @@ class LinearTerms(Risk):
         if self._weights is None:
             return np.full(self.n_terms, 1.0 / self.n_terms)
         return self._weights
+
+    @property
+    def row_share(self) -> Any:
+        """The same where the rows are, if they are elsewhere."""
+        if not self.design.parted:
+            return self.double_share
+        return self.design.constant(self.share) if isinstance(self.share, float) else self.share
 
     @property
     def _double_residual(self) -> np.ndarray:

@@ -90,6 +90,8 @@ class Result:
         Hard-thresholding operations.
     n_monitor : int
         Function values computed only to pick the best iterate and to fill the history.
+    n_sweeps : int
+        How often data that are larger than memory, or on a cluster, were gone through; 0 for data in memory.
     projection : str
         The projection that was used.
     method : str
@@ -125,6 +127,7 @@ class Result:
     failures: tuple[Any, ...] = field(default=())
     certificate: Any = None
     keep: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.intp))
+    n_sweeps: int = 0
 
     @property
     def k(self) -> int:
@@ -145,6 +148,8 @@ class Result:
             "status": f"{self.message} ({self.nit} iterations)",
             "cost": f"{self.n_gradients} gradients, {self.n_values} values, {self.n_thresholds} thresholdings",
         }
+        if self.n_sweeps:
+            lines["cost"] += f", {self.n_sweeps} sweeps"
         if math.isfinite(self.stationarity):
             lines["stationarity"] = f"{self.stationarity:.2g}"
         return "ellzero result\n" + "\n".join(f"  {name:<13}{text}" for name, text in lines.items())

@@ -43,6 +43,7 @@ class Run:
         limit: float = math.inf,
         every: int = 1,
     ) -> None:
+        self._sweeps = problem.risk.n_sweeps
         clock, counts, entropy = Clock(limit), Counts(max_queries=max_queries), list(entropy)
         self.asked, self.scales = problem, None
         if method.standardize and not method.own_units:
@@ -232,6 +233,7 @@ class Run:
             largest_L=getattr(self.step, "largest_L", 1 / self.step.size),
             failures=tuple(self.session.failures),
             keep=self.asked.kept,
+            n_sweeps=self.asked.risk.n_sweeps - self._sweeps,
         )
 
     def _value(self, point: Point, x: Array, final: bool) -> float:
