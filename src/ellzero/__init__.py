@@ -2,7 +2,7 @@
 
 from . import risks, sets, sparsity
 from ._core.lazy import lazily
-from .design import Blocks
+from .design import Blocks, Distributed
 from .minimize import minimize, minimize_path
 from .solver import schedules
 from .solver.finishes import Exchanges, LastProjection
@@ -38,6 +38,7 @@ _LAZY_NAMES = {
 }
 __all__ = [
     "Blocks",
+    "Distributed",
     "Exchanges",
     "FullGradient",
     "History",

@@ -3,7 +3,12 @@
 import os
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
+from .validation import check_positive
+
+_UNKNOWN = 2**32  # bytes, where the system does not tell
+_SHARE = 4
 _CGROUPS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
@@ -23,3 +28,8 @@ def memory_limit() -> int | None:
             if soft != resource.RLIM_INFINITY:
                 limits.append(soft)
     return min((limit for limit in limits if limit > 0), default=None)
+
+
+def allowance(memory: Any) -> float:
+    """The bytes that somebody allows for copies of data; None is a quarter of what this process may use."""
+    return (memory_limit() or _UNKNOWN) / _SHARE if memory is None else check_positive(memory, "memory")

@@ -2,6 +2,10 @@
 
 from .base import Design, here, in_double, take
 from .blocks import Blocks
+from .by_row import ByRow, by_row, extent, totals
+from .cluster import Distributed
 from .reading import as_design
 
-__all__ = ["Blocks", "Design", "as_design", "here", "in_double", "take"]
+__all__ = [
+    "Blocks", "ByRow", "Design", "Distributed", "as_design", "by_row", "extent", "here", "in_double", "take", "totals",
+]  # fmt: skip

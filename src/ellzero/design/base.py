@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from typing import Any
@@ -36,6 +36,8 @@ class Design(ABC):
     parted : bool
         Whether the rows are elsewhere, in files or on a cluster. Then vectors as long as there are rows may be there,
         too: `ByRow` stands for these.
+    narrow : bool
+        Whether they are so few columns of such rows that a look at them takes longer to ask for than to do.
     n_sweeps : int
         How often such rows were gone through.
     """
@@ -45,6 +47,7 @@ class Design(ABC):
     explicit = True
     in_memory = False
     parted = False
+    narrow = False
     n_sweeps = 0
 
     @classmethod
@@ -108,6 +111,14 @@ class Design(ABC):
         """A and b such that ||Au - b||² is Σ_i root_i² ((x_i - centre)ᵀu - r_i)², but for a constant."""
         X = to_host(self.dense()).astype(float)
         return root[:, None] * (X if centre is None else X - centre), root * r
+
+    def beside(self, terms: Any, r: Array) -> tuple[float, Array]:
+        """Σ_i terms_i and Xᵀr, by one look at the rows."""
+        return float(terms.sum()), self.adjoint(r)
+
+    def summed(self, work: Callable[..., Any], *rows: Any) -> Any:
+        """Σ of work(part of X, parts of vectors by rows) over the parts, by one look at these."""
+        return work(self, *map(here, rows))
 
     def weighted_mean(self, share: np.ndarray) -> np.ndarray:
         """Σ_i share_i x_i / Σ_i share_i, as accurately as double precision allows."""

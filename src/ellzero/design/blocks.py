@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from .._core.memory import memory_limit
-from .._core.validation import check_count, check_positive
+from .._core.memory import allowance, memory_limit
+from .._core.validation import check_count
 from .ahead import Progress, ahead
 from .base import Design, check_kind, not_finite
 from .by_row import ByRow, Node
 from .dense import Dense
 from .files import ROWS, Files, as_part, float_of
-from .parted import Parted, Tally, added
+from .parted import Parted, Tally
 from .sources import Source, as_source
-
-_UNKNOWN = 2**32  # bytes of memory, where the system does not tell
-_SHARE = 4  # a quarter of it for copies of columns
 
 
 class InFiles(Parted):
@@ -57,10 +54,6 @@ class InFiles(Parted):
     def read(cls, X: Any, name: str) -> Design:
         return Blocks(X)
 
-    def _fold(self, work: Callable[..., Any], *rows: Any, add: Callable[[Any, Any], Any] = added) -> Any:
-        nodes = [r if isinstance(r, ByRow) else self.layout.given(r) for r in rows]
-        return self.layout.fold(work, add, self.block, *nodes)
-
     def by_row(self, values: Any, dtype: Any = None) -> Any:
         if isinstance(values, ByRow):
             return super().by_row(values, dtype)
@@ -85,6 +78,14 @@ class InFiles(Parted):
         if self.layout.has_room(index.size):
             return Dense(np.stack(self.layout.columns(index)).T)
         return InFiles(self.layout.aside(index), None, index.size)
+
+    def rows(self, index: Any) -> Design:
+        index = np.asarray(index)
+        if index.dtype != bool and index.size and self.fits(index.size, self.shape[1]):
+            lines = self.layout.lines(index)
+            if lines is not None:
+                return Dense(lines if self.index is None else lines[:, self.index])
+        return super().rows(index)
 
     def expect(self, index: np.ndarray) -> None:
         wanted = self._of_source(np.unique(index))
@@ -171,7 +172,7 @@ class Blocks(InFiles):
         progress: bool = False,
     ) -> None:
         found = as_source(source, target, columns, None if rows is None else check_count(rows, "rows"))
-        limit = (memory_limit() or _UNKNOWN) / _SHARE if memory is None else check_positive(memory, "memory")
+        limit = allowance(memory)
         sizes, dtype, p = self._first_look(found, progress)
         bounds = np.cumsum([0, *sizes]).tolist()
         places = [slice(a, b) for a, b in pairwise(bounds)]

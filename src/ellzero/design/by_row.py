@@ -16,11 +16,43 @@ class Layout(ABC):
 
     Attributes
     ----------
+    places : list of slice or index arrays
+        Which rows of a vector belong to each part.
     n : int
         How many rows there are.
+    chosen : list of (int, slice or index array), optional
+        The number of the part, among those that the data come in, that a part is made of, and which of its rows; by
+        default all of all.
     """
 
-    n: int
+    def __init__(self, places: list[Any], n: int, chosen: list[tuple[int, Any]] | None = None) -> None:
+        self.places, self.n, self.chosen = places, n, chosen
+
+    @property
+    def parts(self) -> list[tuple[int, Any]]:
+        """For each part the number of that which it is made of, and which of its rows."""
+        return [(i, slice(None)) for i in range(len(self.places))] if self.chosen is None else self.chosen
+
+    def split(self, index: np.ndarray) -> list[tuple[int, Any, np.ndarray]]:
+        """For each part that some rows are in, its number, which of the rows these are, and which they are of it."""
+        if self.chosen is None:  # one part after the other
+            ends = np.array([place.stop for place in self.places])
+            part = np.searchsorted(ends, index, side="right")
+            within = index - np.concatenate([[0], ends])[part]
+        else:
+            whole = np.empty((2, self.n), dtype=np.intp)
+            for i, place in enumerate(self.places):
+                whole[0, place] = i
+                whole[1, place] = np.arange(whole[0, place].size)
+            part, within = whole[:, index]
+        places = ((i, np.flatnonzero(part == i)) for i in np.unique(part).tolist())
+        return [(i, _as_slice(place), within[place]) for i, place in places]
+
+    def selection(self, index: np.ndarray) -> tuple[list[Any], list[tuple[int, Any]]]:
+        """Places and choices of a layout of some of these rows, in any order; they may repeat."""
+        found = self.split(index)
+        chosen = [(self.parts[i][0], _as_slice(_lines(self.parts[i][1], within))) for i, _, within in found]
+        return [place for _, place, _ in found], chosen
 
     @abstractmethod
     def given(self, values: np.ndarray) -> ByRow:
@@ -30,9 +62,25 @@ class Layout(ABC):
     def gather(self, node: ByRow) -> np.ndarray:
         """All rows of a vector, here."""
 
+    def take(self, node: ByRow, index: np.ndarray) -> np.ndarray:
+        """Some rows of a vector, here."""
+        return np.asarray(self.gather(node)[index])
+
     @abstractmethod
     def fold(self, work: Callable[..., Any], add: Callable[[Any, Any], Any], *nodes: Node) -> Any:
         """work(part of each node) of every part, added up in the order of the rows."""
+
+
+def _lines(rows: Any, within: np.ndarray) -> np.ndarray:
+    """Which rows of the data those of a part are."""
+    return np.asarray(rows[within] if isinstance(rows, np.ndarray) else within + (rows.start or 0))
+
+
+def _as_slice(index: np.ndarray) -> Any:
+    """An index array as a slice, which copies nothing, where it is one."""
+    first, last = int(index[0]), int(index[-1])
+    run = last - first + 1 == index.size and (np.diff(index) == 1).all()
+    return slice(first, last + 1) if run else index
 
 
 class Node:
@@ -128,6 +176,9 @@ class ByRow(NDArrayOperatorsMixin, Node):
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, tuple) and isinstance(key[0], slice) and key[0] == slice(None):
             return by_row(_pick, self, key=key)
+        index = np.asarray(key)
+        if index.ndim == 1 and index.dtype.kind in "biu":
+            return self.layout.take(self, np.flatnonzero(index) if index.dtype == bool else index)
         return self.layout.gather(self)[key]
 
     @property
@@ -282,6 +333,31 @@ _FUNCTIONS: dict[Any, Callable[..., Any]] = {
         np.where, np.clip, np.zeros_like, np.ones_like, np.full_like
     )},
 }  # fmt: skip
+
+
+def totals(*vectors: Any) -> list[float]:
+    """The sums of several vectors over the rows, by one look at these."""
+    if not isinstance(vectors[0], ByRow):
+        return [float(np.sum(vector)) for vector in vectors]
+    return [float(total) for total in vectors[0].layout.fold(_sums, np.add, *vectors)]
+
+
+def extent(values: ByRow, share: Any) -> tuple[float, float, float]:
+    """The least and the largest entry, and Σ share·values, by one look at the rows."""
+    low, high, mean = values.layout.fold(_extent, _wider, values, share * values)
+    return float(low), float(high), float(mean)
+
+
+def _extent(values: np.ndarray, shares: np.ndarray) -> tuple[Any, Any, Any]:
+    return np.min(values), np.max(values), np.sum(shares)
+
+
+def _wider(a: Any, b: Any) -> tuple[Any, Any, Any]:
+    return min(a[0], b[0]), max(a[1], b[1]), a[2] + b[2]
+
+
+def _sums(*vectors: np.ndarray) -> np.ndarray:
+    return np.array([np.sum(vector) for vector in vectors])
 
 
 # Following.

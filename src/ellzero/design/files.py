@@ -30,10 +30,9 @@ class Files(Layout):
     Attributes
     ----------
     source : Source
-    places : list of slice or index arrays
-        Which rows of a vector belong to each part.
-    chosen : list of (int, slice or index array), optional
-        The number of the block of the source that a part is made of, and which of its rows; by default all of all.
+        Its blocks are the parts, or some of their rows.
+    starts : list of int
+        The first row of each block of the source.
     dtype : dtype
         Of the products.
     memory : float
@@ -52,30 +51,31 @@ class Files(Layout):
         memory: float,
         tally: Tally,
         chosen: list[tuple[int, Any]] | None = None,
+        starts: list[int] | None = None,
     ) -> None:
-        self.source, self.places, self.n, self.chosen = source, places, n, chosen
-        self.dtype, self.memory, self.tally, self.progress = dtype, memory, tally, False
+        super().__init__(places, n, chosen)
+        self.starts = [place.start for place in places] if starts is None else starts
+        self.source, self.dtype, self.memory, self.tally, self.progress = source, dtype, memory, tally, False
         self._position = {number: i for i, (number, _) in enumerate(self.parts)}
         self._columns: dict[int, np.ndarray] = {}
 
-    @property
-    def parts(self) -> list[tuple[int, Any]]:
-        """For each part the number of its block, and which of its rows."""
-        return [(i, slice(None)) for i in range(len(self.places))] if self.chosen is None else self.chosen
-
     def part_of(self, index: np.ndarray) -> Files:
         """The layout of some of these rows, in any order; they may repeat."""
-        part, within = np.empty(self.n, dtype=np.intp), np.empty(self.n, dtype=np.intp)
-        for i, (place, (_, rows)) in enumerate(zip(self.places, self.parts, strict=True)):
-            part[place] = i
-            size = np.count_nonzero(part[place] == i)
-            within[place] = rows if isinstance(rows, np.ndarray) else np.arange(size) + (rows.start or 0)
-        places, chosen = [], []
-        for i in np.unique(part[index]).tolist():
-            place = np.flatnonzero(part[index] == i)
-            places.append(_as_slice(place))
-            chosen.append((self.parts[i][0], _as_slice(within[index[place]])))
-        return Files(self.source, places, index.size, self.dtype, self.memory, self.tally, chosen)
+        places, chosen = self.selection(index)
+        return Files(self.source, places, index.size, self.dtype, self.memory, self.tally, chosen, self.starts)
+
+    def lines(self, index: np.ndarray) -> np.ndarray | None:
+        """Some rows of X, in any order, where these can be read without the rest of their blocks."""
+        rows = np.empty(index.size, dtype=np.intp)
+        for place, (number, lines) in zip(*self.selection(index), strict=True):
+            lines = np.arange(lines.start, lines.stop) if isinstance(lines, slice) else lines
+            rows[place] = self.starts[number] + lines
+        each, place = np.unique(rows, return_inverse=True)
+        found = self.source.lines(each)
+        if found is None:
+            return None
+        self.tally.bytes_read += found.nbytes
+        return found[place].astype(self.dtype, copy=False)
 
     def given(self, values: np.ndarray) -> ByRow:
         node = ByRow(self, values[:0])
@@ -107,7 +107,7 @@ class Files(Layout):
     def _part(self, block: Block) -> tuple[int, Design, int]:
         """The number of a part, its rows and how many bytes were read for them."""
         i = self._position[block.number]
-        rows = as_part(block.X, self.dtype)
+        rows: Design = as_part(block.X, self.dtype)
         return i, rows if self.chosen is None else rows.rows(self.chosen[i][1]), block.n_bytes
 
     def fold(self, work: Callable[..., Any], add: Callable[[Any, Any], Any], *nodes: Node) -> Any:
@@ -231,13 +231,6 @@ def _runs(place: Any) -> Iterator[tuple[int, Any]]:
     breaks = np.flatnonzero(np.diff(place) != 1) + 1
     for start, stop in zip([0, *breaks.tolist()], [*breaks.tolist(), place.size], strict=True):
         yield int(place[start]), slice(start, stop)
-
-
-def _as_slice(index: np.ndarray) -> Any:
-    """An index array as a slice, which copies nothing, where it is one."""
-    first, last = int(index[0]), int(index[-1])
-    run = last - first + 1 == index.size and (np.diff(index) == 1).all()
-    return slice(first, last + 1) if run else index
 
 
 def as_part(X: Any, dtype: np.dtype) -> Design:

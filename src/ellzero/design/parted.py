@@ -71,9 +71,15 @@ class Parted(Design):
     tally: Tally
     names: list[str] | None = None
 
-    @abstractmethod
     def _fold(self, work: Callable[..., Any], *rows: Any, add: Callable[[Any, Any], Any] = added) -> Any:
         """work(block, *rows) of every part, added up in order: arrays, or tuples of arrays."""
+        return self.layout.fold(work, add, self.block, *map(self._own, rows))
+
+    def _own(self, values: Any) -> ByRow:
+        """A vector by these rows, in these parts."""
+        if isinstance(values, ByRow) and values.layout is self.layout:
+            return values
+        return self.layout.given(np.asarray(values))
 
     @abstractmethod
     def _part_of(self, index: np.ndarray) -> Parted:
@@ -111,6 +117,13 @@ class Parted(Design):
 
     def adjoint(self, r: Array) -> Array:
         return self._fold(_adjoint, self.by_row(r)).astype(self.reference.dtype, copy=False)
+
+    def summed(self, work: Callable[..., Any], *rows: Any) -> Any:
+        return self._fold(work, *rows)
+
+    def beside(self, terms: ByRow, r: ByRow) -> tuple[float, Array]:
+        total, images = self._fold(_beside, terms, r)
+        return float(total), images.astype(self.reference.dtype, copy=False)
 
     def correlations(self, r: np.ndarray) -> np.ndarray:
         return np.asarray(self._fold(_correlations, self.by_row(r, np.float64)))
@@ -208,6 +221,10 @@ def _adjoint(block: Design, r: np.ndarray) -> np.ndarray:
     return np.asarray(in_double(np.asarray(block.adjoint(block.asarray(r)))))
 
 
+def _beside(block: Design, terms: np.ndarray, r: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return np.sum(terms), _adjoint(block, r)
+
+
 def _correlations(block: Design, r: np.ndarray) -> np.ndarray:
     return np.asarray(block.correlations(r))
 
@@ -226,6 +243,11 @@ def _squares(block: Design) -> np.ndarray:
 
 def _sums(block: Design) -> np.ndarray:
     return block.sums
+
+
+def rows_of(block: Design, index: Any) -> Design:
+    """Some of them."""
+    return block.rows(index)
 
 
 def _row_norms(block: Design) -> np.ndarray:

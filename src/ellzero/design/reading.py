@@ -5,13 +5,14 @@ from typing import Any
 from .._core.validation import as_array
 from .base import Design
 from .blocks import InFiles
+from .cluster import OnWorkers
 from .dense import Dense
 from .operators import Operator
 from .sparse import Sparse
 from .tensors import Tensors
 
 #: the kinds of X; the first that recognises it reads it
-KINDS: tuple[type[Design], ...] = (Sparse, Operator, Tensors, InFiles, Dense)
+KINDS: tuple[type[Design], ...] = (Sparse, Operator, OnWorkers, Tensors, InFiles, Dense)
 
 
 def as_design(X: Any, name: str = "X") -> Design:

@@ -60,6 +60,10 @@ class Source(ABC):
         What was handed out may be written over two blocks later.
         """
 
+    def lines(self, index: np.ndarray) -> np.ndarray | None:
+        """Some rows alone, in increasing order; None where they cannot be read without the rest of their blocks."""
+        return None
+
 
 def _numbers(n_blocks: int, only: Sequence[int] | None) -> Iterable[int]:
     return range(n_blocks) if only is None else only
@@ -101,6 +105,15 @@ class RawFile(Source):
                     self._read(file, buffer[: stop - start], item * p * start)
                     X = _picked(buffer[: stop - start], columns)
                 yield Block(number, X, None, item * (stop - start) * wanted.size)
+
+    def lines(self, index: np.ndarray) -> np.ndarray | None:
+        if self.by_columns:
+            return None
+        out = np.empty((index.size, self.n_columns or 0), self.dtype)
+        with open(self.path, "rb", buffering=0) as file:
+            for some in np.split(np.arange(index.size), np.flatnonzero(np.diff(index) != 1) + 1):
+                self._read(file, out[some[0] : some[-1] + 1], int(index[some[0]]) * out.itemsize * out.shape[1])
+        return out
 
     def _read(self, file: Any, out: np.ndarray, place: int) -> None:
         """Fill an array from the file."""
@@ -247,9 +260,9 @@ class Given(Source):
 
 
 class Stack(Source):
-    """Sources one below the other."""
+    """Arrays one below the other."""
 
-    def __init__(self, sources: Sequence[Source]) -> None:
+    def __init__(self, sources: Sequence[RawFile | Sliceable]) -> None:
         self.sources = sources
         widths = {source.n_columns for source in sources}
         if len(widths) > 1:
@@ -262,6 +275,14 @@ class Stack(Source):
     @property
     def n_blocks(self) -> int:
         return int(self.first[-1])
+
+    def lines(self, index: np.ndarray) -> np.ndarray | None:
+        ends = np.cumsum([source.n for source in self.sources])
+        found = []
+        for source, end in zip(self.sources, ends.tolist(), strict=True):
+            mine = index[(end - source.n <= index) & (index < end)] - (end - source.n)
+            found.append(source.lines(mine) if mine.size else np.empty((0, source.n_columns or 0)))
+        return None if any(part is None for part in found) else np.vstack([part for part in found if part is not None])
 
     def blocks(self, columns: np.ndarray | None = None, only: Sequence[int] | None = None) -> Iterator[Block]:
         for source, first in zip(self.sources, self.first.tolist(), strict=False):
@@ -311,7 +332,7 @@ def _opened(item: Any) -> Any:
     raise ValueError(f"blocks are read from .npy, .parquet and .zarr, got {path}; open it yourself, and give its array")
 
 
-def _from_array(X: Any, rows: int | None) -> Source:
+def _from_array(X: Any, rows: int | None) -> RawFile | Sliceable:
     if len(X.shape) != 2 or 0 in X.shape:
         raise ValueError(f"X must be two-dimensional, with at least one row and one column, got shape {tuple(X.shape)}")
     dtype = np.dtype(X.dtype)

@@ -99,6 +99,10 @@ class Risk(ABC):
     @abstractmethod
     def _gradient(self, w: Array, state: Any) -> Array: ...
 
+    def _both(self, w: Array, state: Any) -> tuple[float, Array] | None:
+        """Value and gradient, where one look at the data gives both for the price of one."""
+        return None
+
     def _gradient_of_rows(self, w: Array, rows: np.ndarray) -> Array:
         raise NotImplementedError(
             f"{type(self).__name__} has no terms to pick from, so gradient(w, rows=...) is not defined; "
@@ -117,6 +121,10 @@ class Risk(ABC):
     def session(self, counts: Any, journal: Any = None) -> AbstractContextManager[Session]:
         """What supervises the evaluations of one run."""
         return nullcontext(Session())
+
+    def near(self, rows: np.ndarray) -> tuple[Risk, np.ndarray]:
+        """A risk with the same gradients of some terms, if these are to be asked for one by one, and their numbers."""
+        return self, rows
 
     def expect(self, coordinates: np.ndarray) -> None:  # noqa: B027 - most have their data at hand
         """Coordinates whose data are about to be asked for, in several calls."""

@@ -57,6 +57,10 @@ class ExplicitIntercept(Risk):
         slopes = model._slope(z, take(model.y, rows))
         return self._collect(w, batch, (model.n_terms / rows.size) * share * slopes)
 
+    def near(self, rows: np.ndarray) -> tuple[Risk, np.ndarray]:
+        model, index = self.model.near(rows)
+        return changed(self, model=model), index
+
     def _collect(self, u: Array, design: Any, slopes: Array) -> Array:
         xp, model = namespace(u), self.model
         gradient = model._collect(design, slopes) + model.ridge * self._split(u)[0]
@@ -285,6 +289,17 @@ class LinearModel(LinearTerms):
 
     def forget(self) -> None:
         self.design.forget()
+
+    def near(self, rows: np.ndarray) -> tuple[Risk, np.ndarray]:
+        """With these rows in memory, where the others are elsewhere."""
+        if not self.design.parted or self.fit_intercept or not self.design.fits(rows.size, self.design.shape[1]):
+            return self, rows
+        terms = {"y": take(self.y, rows), "design": self.design.rows(rows)}
+        if not isinstance(self.share, float):
+            terms["share"] = take(self.share, rows)
+        if self.offset is not None:
+            terms["offset"] = take(self.offset, rows)
+        return changed(self, **terms), np.arange(rows.size)
 
     def expect(self, coordinates: np.ndarray) -> None:
         self.design.expect(np.unique(coordinates % self.design.shape[1]))

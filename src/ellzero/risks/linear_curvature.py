@@ -175,7 +175,7 @@ class ClassCurvature(LinearCurvature):
     """
 
     def __init__(self, model: LinearTerms, probability: np.ndarray) -> None:
-        weights = 0.5 * model.double_share
+        weights = 0.5 * model.row_share
         super().__init__(model, weights)
         self.p, self.c = model.design.shape[1], model.n_outputs
         self.probability = probability

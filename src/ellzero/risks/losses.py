@@ -212,9 +212,9 @@ class Logistic(TwoLabels):
 
     def _intercept_bracket(self, z: Array) -> tuple[float, float, float]:
         # the mean probability lies between those of the smallest and of the largest z + b
-        low = self._log_odds - float(self._xp.max(z))
-        high = self._log_odds - float(self._xp.min(z))
-        return low, high, min(max(self._log_odds - self._mean(z), low), high)
+        least, most, mean = self._extent(z)
+        low, high = self._log_odds - most, self._log_odds - least
+        return low, high, min(max(self._log_odds - mean, low), high)
 
     def _intercept_extent(self) -> tuple[float, float]:
         return abs(self._log_odds) + 1e-9, 1.0

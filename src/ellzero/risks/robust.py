@@ -67,9 +67,8 @@ class Clipped(LinearModel):
         return max(-self._slopes[0], self._slopes[1])
 
     def _intercept_bracket(self, z: Array) -> tuple[float, float, float]:
-        residual = self.y - z
-        low, high = float(self._xp.min(residual)), float(self._xp.max(residual))
-        return low, high, min(max(self._mean(residual), low), high)
+        low, high, mean = self._extent(self.y - z)
+        return low, high, min(max(mean, low), high)
 
 
 class Huber(Clipped):
@@ -170,6 +169,8 @@ class Quantile(Clipped):
 
     def _intercept_bracket(self, z: Array) -> tuple[float, float, float]:
         # at the quantile of y - z itself, but for the smoothing
+        if not self.design.fits(self.n_terms, 1):
+            return super()._intercept_bracket(z)
         values = to_host(self.y - z).astype(float)
         middle = quantile_of(values, self.double_share, self.quantile)
         reach = 2 * self.smoothing + 1e-6 * abs(middle)

@@ -2,6 +2,7 @@
 
 import math
 from abc import abstractmethod
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, Self
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from .._core.arrays import Array, finfo_eps, namespace, scalar, to_host
 from .._core.validation import as_array, as_numbers, check_finite, check_nonnegative, check_vector
-from ..design import Design, as_design, take
+from ..design import ByRow, Design, as_design, extent, take, totals
 from .base import Constant, Risk, changed, no_longer_exact
 from .spectrum import Gram, extreme_eigenvalues, gram
 
@@ -149,21 +150,29 @@ class LinearTerms(Risk):
         value = self._mean_loss(state)
         return value + 0.5 * self.ridge * scalar(w @ w) if self.ridge else value
 
+    def _both(self, w: Array, state: Array) -> tuple[float, Array] | None:
+        """Where a look at a few columns takes longer to ask for than to do: value and slopes by the same one."""
+        if not (self.design.narrow and self.has_terms and isinstance(state, ByRow)):
+            return None
+        slopes = self._share * self._slope(state, self.y)
+        loss, gradient = self.design.beside(self.share * self._loss(state), slopes)
+        gradient = self._xp.reshape(gradient.T, (-1,)) if self.n_outputs > 1 else gradient
+        return loss + 0.5 * self.ridge * float(w @ w), gradient + self.ridge * w
+
     # The intercept.
 
     def _best_intercept(self, z: Array) -> Array | float:
         """The root of the increasing function b ↦ Σ share ℓ'(z + b), by Newton's method inside a bracket."""
-        xp, eps = self._xp, finfo_eps(self.design.reference)
+        eps = finfo_eps(self.design.reference)
         low, high, b = self._intercept_bracket(z)
         last_step = high - low
         for _ in range(100):
-            slopes = self.share * self._slope(z + b, self.y)
-            slope = float(xp.sum(slopes))
-            if abs(slope) <= eps * float(xp.sum(xp.abs(slopes))):
+            sums = self._slope_sums(z + b)
+            slope = next(sums)
+            if abs(slope) <= eps * next(sums):
                 break
             low, high = (low, b) if slope > 0 else (b, high)
-            bends = self._bend(z + b, self.y)
-            bend = 0.0 if bends is None else float(xp.sum(self.share * bends))
+            bend = next(sums)
             step = -slope / bend if bend > 0 else math.inf
             if not low < b + step < high or abs(step) > 0.5 * last_step:
                 step = 0.5 * (low + high) - b
@@ -172,6 +181,18 @@ class LinearTerms(Risk):
             if last_step <= eps * max(1.0, abs(b)):
                 break
         return b
+
+    def _slope_sums(self, z: Array) -> Iterator[float]:
+        """Σ share ℓ'(z), Σ share |ℓ'(z)| and Σ share ℓ''(z), as far as they are asked for."""
+        xp, slopes = self._xp, self.share * self._slope(z, self.y)
+        if self.design.parted:  # by one look at the rows
+            bends = self._bend(z, self.y)
+            yield from totals(slopes, xp.abs(slopes), 0.0 * slopes if bends is None else self.share * bends)
+            return
+        yield float(xp.sum(slopes))
+        yield float(xp.sum(xp.abs(slopes)))
+        bends = self._bend(z, self.y)
+        yield 0.0 if bends is None else float(xp.sum(self.share * bends))
 
     def _intercept_bracket(self, z: Array) -> tuple[float, float, float]:
         """Numbers below and above the best intercept, and a guess between them."""
@@ -187,6 +208,13 @@ class LinearTerms(Risk):
         if not self._of_residual:
             return math.inf, 1.0
         return float(np.abs(to_host(self.y)).max()), 1.0  # it lies between the extremes of y - z
+
+    def _extent(self, values: Array) -> tuple[float, float, float]:
+        """The least and the largest of them, and, of one for each row, their mean."""
+        if isinstance(values, ByRow):
+            return extent(values, self.share if values.ndim == 1 else 0.0)
+        mean = self._mean(values) if values.ndim == 1 else math.nan
+        return float(self._xp.min(values)), float(self._xp.max(values)), mean
 
     def _mean(self, values: Array) -> float:
         return float(self._xp.sum(self.share * values))

@@ -334,5 +334,6 @@ def estimate_variance(risk: Risk, w: Any = None, *, n_samples: int = 1000, rng: 
     if n > check_count(n_samples, "n_samples"):
         rows = np.random.default_rng(rng).choice(n, n_samples, replace=False)
     full = to_host(point.gradient)
-    squares = [float(np.sum((to_host(risk._gradient_of_rows(point.w, row)) - full) ** 2)) for row in rows[:, None]]
+    near, rows = risk.near(rows)
+    squares = [float(np.sum((to_host(near._gradient_of_rows(point.w, row)) - full) ** 2)) for row in rows[:, None]]
     return Constant(math.fsum(squares) / rows.size, "estimate")
