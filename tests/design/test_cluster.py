@@ -24,14 +24,17 @@ pytestmark = [
 N, P, CHUNK = 60, 8, 13
 
 
-@pytest.fixture(scope="module")
-def client():
-    """Three worker processes, as on three machines."""
+def three_processes():
+    """Three workers, as on three machines."""
     with (
         distributed.LocalCluster(n_workers=3, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
         distributed.Client(cluster) as client,
     ):
         yield client
+
+
+client = pytest.fixture(three_processes, scope="module")
+doomed = pytest.fixture(three_processes)
 
 
 @pytest.fixture(scope="module")
@@ -157,7 +160,7 @@ def test_methods_paths_and_proofs_on_a_cluster(problem, client):
 
 
 @pytest.mark.parametrize("loss", ["least squares", "poisson"])
-def test_a_worker_that_is_killed_changes_nothing(loss, problem, client):
+def test_a_worker_that_is_killed_changes_nothing(loss, problem, doomed):
     """SIGKILL in the middle of a run, of two of three workers: the answer of an undisturbed one.
 
     Parts are added up in the same order, whoever has them; but a product of a part that was computed anew elsewhere may
@@ -165,8 +168,7 @@ def test_a_worker_that_is_killed_changes_nothing(loss, problem, client):
     """
     risk = risks_of(chunked(problem.X), problem.y)[loss]
     undisturbed = ez.minimize(risk, 4)
-    client.wait_for_workers(3, timeout=60)
-    pids = list(client.run(os.getpid).values())
+    pids = list(doomed.run(os.getpid).values())
     killed = []
 
     def kill(res):
@@ -179,22 +181,20 @@ def test_a_worker_that_is_killed_changes_nothing(loss, problem, client):
     np.testing.assert_array_equal(res.support, undisturbed.support)
     np.testing.assert_allclose(res.x, undisturbed.x, rtol=1e-10, atol=1e-12)
     assert res.fun == pytest.approx(undisturbed.fun, rel=1e-13)
-    client.wait_for_workers(3, timeout=60)  # their nannies start others
 
 
-def test_a_worker_is_killed_while_it_computes(problem, client):
+def test_a_worker_is_killed_while_it_computes(problem, doomed):
     """Not between two questions, but with tasks in flight."""
     risk = ez.risks.LeastSquares(chunked(problem.X, 10), problem.y)
     w = np.cos(np.arange(40))
     expected = risk.gradient(w)
-    pid = next(iter(client.run(os.getpid).values()))
+    pid = next(iter(doomed.run(os.getpid).values()))
     timer = threading.Timer(0.1, os.kill, (pid, signal.SIGKILL))
     timer.start()
     for _ in range(10):
         np.testing.assert_allclose(risk.gradient(w), expected, rtol=1e-12)
     timer.join()
     np.testing.assert_allclose(risk.gradient(w), expected, rtol=1e-12)
-    client.wait_for_workers(3, timeout=60)
 
 
 def test_traffic_does_not_grow_with_the_rows(client):
