@@ -58,7 +58,7 @@ class Workers(Layout):
         self.tally.sweeps += any(leaf is self.root for leaf in leaves)
         from distributed.protocol import pickle as pickles  # also functions that have no name
 
-        job: Any = pickles.dumps((program, work))  # type: ignore[no-untyped-call]
+        job: Any = pickles.dumps((program, work))
         self.tally.bytes_out += len(job) * (1 if len(job) > _LARGE else len(self.places))
         if len(job) > _LARGE:  # to one worker, from which the others get it
             job = self.client.submit(_itself, job, pure=False)

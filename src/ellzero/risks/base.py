@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from typing import Any, TypeVar
@@ -122,9 +122,9 @@ class Risk(ABC):
         """What supervises the evaluations of one run."""
         return nullcontext(Session())
 
-    def near(self, rows: np.ndarray) -> tuple[Risk, np.ndarray]:
-        """A risk with the same gradients of some terms, if these are to be asked for one by one, and their numbers."""
-        return self, rows
+    def term_gradients(self, w: Array, rows: np.ndarray) -> Iterator[Array]:
+        """∇R_i(w) for each i in rows, one after the other."""
+        return (self._gradient_of_rows(w, row) for row in rows[:, None])
 
     def expect(self, coordinates: np.ndarray) -> None:  # noqa: B027 - most have their data at hand
         """Coordinates whose data are about to be asked for, in several calls."""

@@ -1,6 +1,7 @@
 """Risks of a linear prediction: what all of them share."""
 
 import math
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from inspect import getattr_static
 from typing import Any
@@ -57,9 +58,10 @@ class ExplicitIntercept(Risk):
         slopes = model._slope(z, take(model.y, rows))
         return self._collect(w, batch, (model.n_terms / rows.size) * share * slopes)
 
-    def near(self, rows: np.ndarray) -> tuple[Risk, np.ndarray]:
-        model, index = self.model.near(rows)
-        return changed(self, model=model), index
+    def term_gradients(self, w: Array, rows: np.ndarray) -> Iterator[Array]:
+        near = changed(self, model=self.model.near(rows))
+        places = rows if near.model is self.model else np.arange(rows.size)
+        return super(ExplicitIntercept, near).term_gradients(w, places)
 
     def _collect(self, u: Array, design: Any, slopes: Array) -> Array:
         xp, model = namespace(u), self.model
@@ -290,16 +292,10 @@ class LinearModel(LinearTerms):
     def forget(self) -> None:
         self.design.forget()
 
-    def near(self, rows: np.ndarray) -> tuple[Risk, np.ndarray]:
-        """With these rows in memory, where the others are elsewhere."""
-        if not self.design.parted or self.fit_intercept or not self.design.fits(rows.size, self.design.shape[1]):
-            return self, rows
-        terms = {"y": take(self.y, rows), "design": self.design.rows(rows)}
-        if not isinstance(self.share, float):
-            terms["share"] = take(self.share, rows)
-        if self.offset is not None:
-            terms["offset"] = take(self.offset, rows)
-        return changed(self, **terms), np.arange(rows.size)
+    def term_gradients(self, w: Array, rows: np.ndarray) -> Iterator[Array]:
+        return super(LinearModel, near := self.near(rows)).term_gradients(
+            w, rows if near is self else np.arange(len(rows))
+        )
 
     def expect(self, coordinates: np.ndarray) -> None:
         self.design.expect(np.unique(coordinates % self.design.shape[1]))

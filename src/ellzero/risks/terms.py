@@ -277,6 +277,17 @@ class LinearTerms(Risk):
         y = to_host(self.y).astype(np.float64)
         return y if self.offset is None else y - to_host(self.offset).astype(np.float64)
 
+    def near(self, rows: np.ndarray) -> Self:
+        """The same with these terms in memory, and no others, where the rows are elsewhere."""
+        if not self.design.parted or self.fit_intercept or not self.design.fits(rows.size, self.design.shape[1]):
+            return self
+        terms = {"y": take(self.y, rows), "design": self.design.rows(rows)}
+        if not isinstance(self.share, float):
+            terms["share"] = take(self.share, rows)
+        if self.offset is not None:
+            terms["offset"] = take(self.offset, rows)
+        return changed(self, **terms)
+
     def on_host(self, columns: np.ndarray | None = None) -> Self:
         """The same on some columns of X (all by default), on the host and in double precision."""
         design = self.design if columns is None else self.design.columns(columns)
