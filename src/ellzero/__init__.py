@@ -15,7 +15,7 @@ from .solver.result import History, Result, Status
 __version__ = "0.1.0.dev0"
 
 # loaded when first used, so that `import ellzero` stays as cheap as numpy
-_LAZY = {"datasets", "displays", "estimators", "experiments", "portfolio", "report", "testing", "theory"}
+_LAZY = {"datasets", "displays", "estimators", "experiments", "portfolio", "report", "testing", "theory", "training"}
 _LAZY_NAMES = {
     "Certificate": "certificates",
     "certify": "certificates",
@@ -25,6 +25,7 @@ _LAZY_NAMES = {
     "SparseClassifierCV": "estimators",
     "SparseCox": "estimators",
     "SparseCoxCV": "estimators",
+    "SparseProjection": "training",
     "SparseRegressor": "estimators",
     "SparseRegressorCV": "estimators",
     "backtest": "portfolio.backtest",
@@ -64,6 +65,7 @@ __all__ = [
     "sparsity",
     "testing",
     "theory",
+    "training",
     "two_step_projection",
     *_LAZY_NAMES,
 ]

@@ -154,7 +154,7 @@ class Autodiff(Risk):
             return False
         ahead, behind = (to_host(self.gradient(w + step * v)).astype(float) for step in (h, -h))
         noise = 100 * eps * max(norm(ahead), norm(behind)) / h
-        return norm((ahead - behind) / (2 * h) - bend) <= 0.01 * norm(bend) + noise
+        return bool(norm((ahead - behind) / (2 * h) - bend) <= 0.01 * norm(bend) + noise)
 
     @property
     def smoothness(self) -> Constant:
