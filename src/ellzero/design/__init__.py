@@ -3,9 +3,10 @@
 from .base import Design, here, in_double, take
 from .blocks import Blocks
 from .by_row import ByRow, by_row, extent, totals
-from .cluster import Distributed
-from .reading import as_design
+from .cluster import Distributed, is_dask, map_parts
+from .reading import as_design, elsewhere
 
 __all__ = [
-    "Blocks", "ByRow", "Design", "Distributed", "as_design", "by_row", "extent", "here", "in_double", "take", "totals",
+    "Blocks", "ByRow", "Design", "Distributed", "as_design", "by_row", "elsewhere", "extent", "here",
+    "in_double", "is_dask", "map_parts", "take", "totals",
 ]  # fmt: skip

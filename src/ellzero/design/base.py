@@ -36,6 +36,8 @@ class Design(ABC):
     parted : bool
         Whether the rows are elsewhere, in files or on a cluster. Then vectors as long as there are rows may be there,
         too: `ByRow` stands for these.
+    names : list of str or None
+        Of the columns, where data that are elsewhere tell them.
     narrow : bool
         Whether they are so few columns of such rows that a look at them takes longer to ask for than to do.
     n_sweeps : int
@@ -48,6 +50,7 @@ class Design(ABC):
     in_memory = False
     parted = False
     narrow = False
+    names: list[str] | None = None
     n_sweeps = 0
 
     @classmethod

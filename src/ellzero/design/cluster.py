@@ -118,8 +118,7 @@ class OnWorkers(Parted):
 
     @classmethod
     def recognises(cls, X: Any) -> bool:
-        # whoever hands in a Dask collection has imported Dask, so nobody else needs to wait for that import
-        return _is_array(X) or _is_frame(X)
+        return is_dask(X)
 
     @classmethod
     def read(cls, X: Any, name: str) -> Design:
@@ -232,6 +231,31 @@ def running_client() -> Any:
         return sys.modules["distributed"].default_client()
     except ValueError:
         return None
+
+
+def map_parts(f: Callable[..., Any], X: Any, names: Any, n_columns: int) -> Any:
+    """f of the rows of each part of a Dask collection, as a Dask array that nobody has computed yet."""
+    if _is_frame(X):
+        X = X if names is None else X[list(names)]
+    elif X.numblocks[1] > 1:
+        X = X.rechunk({1: -1})
+    if X.shape[1] != n_columns:
+        raise ValueError(f"X has {X.shape[1]} features, and the model was fitted to {n_columns}")
+    sample = np.asarray(f(np.zeros((1, n_columns))))
+    if _is_frame(X):
+        X = X.to_dask_array()
+    wide = {"drop_axis": 1} if sample.ndim == 1 else {"chunks": (X.chunks[0], (sample.shape[1],))}
+
+    def mapped(part: np.ndarray) -> np.ndarray:
+        return np.asarray(f(part)) if len(part) else sample[:0]
+
+    return X.map_blocks(mapped, dtype=sample.dtype, meta=sample[:0], **wide)
+
+
+def is_dask(X: Any) -> bool:
+    """Whether X is a Dask array or data frame."""
+    # whoever hands in such a collection has imported Dask, so nobody else needs to wait for that import
+    return _is_array(X) or _is_frame(X)
 
 
 def _is_array(X: Any) -> bool:

@@ -61,15 +61,12 @@ class Parted(Design):
         The rows of each part, as a design.
     tally : Tally
         Shared with all pieces of this matrix.
-    names : list of str or None
-        Of the columns, where the data tell them.
     """
 
     parted = True
     layout: Layout
     block: Node
     tally: Tally
-    names: list[str] | None = None
 
     def _fold(self, work: Callable[..., Any], *rows: Any, add: Callable[[Any, Any], Any] = added) -> Any:
         """work(block, *rows) of every part, added up in order: arrays, or tuples of arrays."""

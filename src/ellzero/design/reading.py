@@ -15,6 +15,14 @@ from .tensors import Tensors
 KINDS: tuple[type[Design], ...] = (Sparse, Operator, OnWorkers, Tensors, InFiles, Dense)
 
 
+def elsewhere(X: Any) -> Design | None:
+    """X as a Design if its rows are elsewhere, in files or on a cluster; None of data in memory."""
+    if isinstance(X, Design):
+        return X if X.parted else None
+    kind = next((kind for kind in KINDS if kind.recognises(X)), None)
+    return kind.read(X, "X") if kind is not None and kind.parted else None
+
+
 def as_design(X: Any, name: str = "X") -> Design:
     """The matrix X, of any supported kind, as a Design; its entries are checked to be finite."""
     if isinstance(X, Design):

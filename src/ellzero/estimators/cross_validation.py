@@ -183,6 +183,7 @@ class _Search:
                 for (ridge, i), x0 in zip(jobs, starts, strict=True)
             )
             starts = [path[-1][0] for path in paths]
+            self.whole.expect(np.flatnonzero(np.any([x != 0 for path in paths for x, _ in path], axis=0)))
             new = [[self._score(s, self.folds[i][1]) for s in path] for (_, i), path in zip(jobs, paths, strict=True)]
             shape = (len(ridges), len(self.folds), len(portion))
             scores = np.concatenate([scores, np.reshape(new, shape).swapaxes(1, 2)], axis=1)
