@@ -4,10 +4,10 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 READY := $(VENV)/.installed
 
-.PHONY: demo test lint bench clean help
+.PHONY: demo test test-all lint bench clean help
 
 help:  ## what can be made
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -17,7 +17,10 @@ $(READY): pyproject.toml
 demo: $(READY)  ## group-constrained sparse regression on a simulated market: table and picture
 	$(BIN)/python examples/demo.py
 
-test: $(READY) lint  ## lint, type check and the whole test suite, from zero
+test: $(READY) lint  ## lint, type check and the tests, from zero: five minutes on two cores
+	$(BIN)/python -m pytest -n auto -m "not slow"
+
+test-all: $(READY) lint  ## the same with the tests marked slow: a quarter of an hour
 	$(BIN)/python -m pytest -n auto
 
 lint: $(READY)  ## style, types, directions of imports, unused code

@@ -1,8 +1,35 @@
-"""A small market and an answer for it, where a test needs something to show."""
+"""How the suite runs, and a small market with an answer for it, where a test needs something to show."""
+
+import hashlib
+import os
+import time
 
 import pytest
+from threadpoolctl import threadpool_limits
 
 import ellzero as ez
+
+if "PYTEST_XDIST_WORKER" in os.environ:  # as many processes as cores: more threads would stand in each other's way
+    threadpool_limits(1)
+    os.environ.update(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1")  # of processes that a test starts
+
+
+def pytest_addoption(parser):
+    parser.addoption("--until", type=float, help="begin no test after this time (seconds since the epoch)")
+    parser.addoption("--order", metavar="WORD", help="shuffle the tests, with another word in another way")
+
+
+def pytest_collection_modifyitems(config, items):
+    if order := config.getoption("order"):
+        # cases of one function stay together: they share what their module prepares
+        items.sort(key=lambda item: hashlib.sha256(f"{order} {item.nodeid.partition('[')[0]}".encode()).digest())
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    until = item.config.getoption("until")
+    if until is not None and time.time() > until:
+        pytest.skip("the time for slow tests is over; make test-all runs all of them")
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -188,7 +189,10 @@ def test_examples_of_the_help_run(ellzero, line, monkeypatch):
     monkeypatch.setattr("ellzero.cli.demo._METHODS", {"auto": "the default"})  # test_demo runs them all
     if "--weights" in line:
         assert ellzero("fit table.csv --target price --k 5 --out weights.csv")[0] == 0
-    line = line.replace("--target y ", "--target price ").removeprefix("ellzero ")
+    if "model.json new.csv" in line:
+        assert ellzero("fit table.csv --target price --k 5 --out model.json")[0] == 0
+        shutil.copy("table.csv", "new.csv")
+    line = line.partition(" > ")[0].replace("--target y ", "--target price ").removeprefix("ellzero ")
     if line.startswith(("track", "backtest")):
         line += " --n-starts 1"
     code, out, err = ellzero(line)
@@ -750,12 +754,14 @@ def test_the_page_about_the_command_line(ellzero, tmp_path, monkeypatch):
         if language == "python":
             exec(compile(block, "command-line.md", "exec"), {"__name__": "page"})
             continue
-        line, expected = block.split("\n", 1)
-        code, out, err = ellzero(line.removeprefix("$ ellzero "))
-        assert code == (4 if expected.startswith("error") else 0), err
-        assert_printed(expected.rstrip(), out + err)
-        ran.add(line.split()[2])
-    assert ran == {"fit", "path", "certify", "track", "backtest"}
+        for typed in block.removeprefix("$ ellzero ").split("\n$ ellzero "):
+            line, _, expected = typed.partition("\n")
+            code, out, err = ellzero(line)
+            assert code == (4 if expected.startswith("error") else 0), err
+            if expected.strip():
+                assert_printed(expected.rstrip(), err + out)
+            ran.add(line.split()[0])
+    assert ran == {"fit", "path", "certify", "predict", "track", "backtest"}
     named = set(re.findall(r"^\| `ellzero (\w+)` \|", page, flags=re.MULTILINE))
     assert named == set(app.commands)
     codes = {int(code): text for code, text in re.findall(r"^\| (\d+) \| (.*) \|$", page, flags=re.MULTILINE)}
