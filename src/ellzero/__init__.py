@@ -2,6 +2,7 @@
 
 from . import risks, sets, sparsity
 from ._core.lazy import lazily
+from .design import Blocks, Distributed
 from .minimize import minimize, minimize_path
 from .solver import schedules
 from .solver.finishes import Exchanges, LastProjection
@@ -14,7 +15,7 @@ from .solver.result import History, Result, Status
 __version__ = "0.1.0.dev0"
 
 # loaded when first used, so that `import ellzero` stays as cheap as numpy
-_LAZY = {"datasets", "displays", "estimators", "experiments", "portfolio", "report", "testing", "theory"}
+_LAZY = {"datasets", "displays", "estimators", "experiments", "portfolio", "report", "testing", "theory", "training"}
 _LAZY_NAMES = {
     "Certificate": "certificates",
     "certify": "certificates",
@@ -26,6 +27,7 @@ _LAZY_NAMES = {
     "SparseClassifierCV": "estimators",
     "SparseCox": "estimators",
     "SparseCoxCV": "estimators",
+    "SparseProjection": "training",
     "SparseRegressor": "estimators",
     "SparseRegressorCV": "estimators",
     "backtest": "portfolio.backtest",
@@ -38,6 +40,8 @@ _LAZY_NAMES = {
     "write_report": "report",
 }
 __all__ = [
+    "Blocks",
+    "Distributed",
     "Exchanges",
     "FullGradient",
     "History",
@@ -63,6 +67,7 @@ __all__ = [
     "sparsity",
     "testing",
     "theory",
+    "training",
     "two_step_projection",
     *_LAZY_NAMES,
 ]

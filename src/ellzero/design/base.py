@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from .._core.arrays import Array, index_like, like, namespace, to_host, zeros
+from .by_row import ByRow
 
 #: a product that looks at fewer numbers is over before an index array is looked at
 SMALL = 50_000
@@ -33,6 +35,15 @@ class Design(ABC):
         Whether X is an array whose products are taken as they are.
     at_hand : bool
         Whether columns and rows are had from memory, those of a sparse matrix as well.
+    parted : bool
+        Whether the rows are elsewhere, in files or on a cluster. Then vectors as long as there are rows may be there,
+        too: `ByRow` stands for these.
+    names : list of str or None
+        Of the columns, where data that are elsewhere tell them.
+    narrow : bool
+        Whether they are so few columns of such rows that a look at them takes longer to ask for than to do.
+    n_sweeps : int
+        How often such rows were gone through.
     """
 
     shape: tuple[int, int]
@@ -40,6 +51,10 @@ class Design(ABC):
     explicit = True
     in_memory = False
     at_hand = False
+    parted = False
+    narrow = False
+    names: list[str] | None = None
+    n_sweeps = 0
 
     @classmethod
     @abstractmethod
@@ -88,6 +103,32 @@ class Design(ABC):
     def squares(self) -> np.ndarray:
         """Σ_i X_ij² for every column j: one look at the data, kept."""
         return self.square_sums(np.ones(self.shape[0]))
+
+    @cached_property
+    def sums(self) -> np.ndarray:
+        """Σ_i X_ij for every column j, on the host and in double precision."""
+        return self.correlations(np.ones(self.shape[0]))
+
+    def spanned(self, index: np.ndarray, vectors: Any) -> Array:
+        """X[:, index] @ vectors."""
+        return self.columns(index).forward(self.asarray(vectors))
+
+    def triangle(self, root: np.ndarray, r: np.ndarray, centre: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+        """A and b such that ||Au - b||² is Σ_i root_i² ((x_i - centre)ᵀu - r_i)², but for a constant."""
+        X = to_host(self.dense()).astype(float)
+        return root[:, None] * (X if centre is None else X - centre), root * r
+
+    def beside(self, terms: Any, r: Array) -> tuple[float, Array]:
+        """Σ_i terms_i and Xᵀr, by one look at the rows."""
+        return float(terms.sum()), self.adjoint(r)
+
+    def summed(self, work: Callable[..., Any], *rows: Any) -> Any:
+        """Σ of work(part of X, parts of vectors by rows) over the parts, by one look at these."""
+        return work(self, *map(here, rows))
+
+    def weighted_mean(self, share: np.ndarray) -> np.ndarray:
+        """Σ_i share_i x_i / Σ_i share_i, as accurately as double precision allows."""
+        return np.asarray(share @ to_host(self.dense()).astype(float) / share.sum())
 
     def correlations(self, r: np.ndarray) -> np.ndarray:
         """Xᵀr on the host and in double precision, whatever X is."""
@@ -139,6 +180,29 @@ class Design(ABC):
     def forget(self) -> None:  # noqa: B027 - most have gathered nothing
         """Let go of what a run has gathered."""
 
+    def expect(self, index: np.ndarray) -> None:  # noqa: B027 - most have them at hand
+        """Columns that are about to be asked for, in several calls: one look at the data may be enough for all."""
+
+    def fits(self, n_rows: int, n_columns: int) -> bool:
+        """Whether so many entries may be copied to the host."""
+        return True
+
+    def watched(self, verbose: int) -> AbstractContextManager[None]:
+        """While it lasts, somebody watches how far the looks at the data are."""
+        return nullcontext()
+
+    def by_row(self, values: Any, dtype: Any = None) -> Array:
+        """A vector with an entry for each row, where the rows are; in their precision, or another."""
+        return like(values, self.reference, dtype)
+
+    def constant(self, value: float) -> Array:
+        """The same number for each row, in double precision: on the host, or where the rows are."""
+        return np.full(self.shape[0], value)
+
+    def doubles(self, values: Any) -> Array:
+        """Such a vector in double precision: on the host, or where the rows are if they are elsewhere."""
+        return to_host(values).astype(float)
+
     def asarray(self, values: Any) -> Array:
         """Values in the library, dtype and device of X."""
         return like(values, self.reference)
@@ -150,9 +214,14 @@ class Design(ABC):
 
 def take(a: Array, index: Array, axis: int = 0) -> Array:
     """The entries of a at the index along an axis, in any library."""
-    if isinstance(a, np.ndarray):
+    if isinstance(a, (np.ndarray, ByRow)):
         return a[index] if axis == 0 else a[:, index]
     return namespace(a).take(a, index_like(index, a), axis=axis)
+
+
+def here(a: Array) -> Array:
+    """Itself, or, if it is a vector by rows of an X that is elsewhere, all of its rows on the host."""
+    return np.asarray(a) if isinstance(a, ByRow) else a
 
 
 def row_blocks(shape: tuple[int, ...], block: int = _BLOCK) -> Iterator[slice]:

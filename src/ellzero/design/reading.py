@@ -4,13 +4,23 @@ from typing import Any
 
 from .._core.validation import as_array
 from .base import Design
+from .blocks import InFiles
+from .cluster import OnWorkers
 from .dense import Dense
 from .operators import Operator
 from .sparse import Sparse
 from .tensors import Tensors
 
 #: the kinds of X; the first that recognises it reads it
-KINDS: tuple[type[Design], ...] = (Sparse, Operator, Tensors, Dense)
+KINDS: tuple[type[Design], ...] = (Sparse, Operator, OnWorkers, Tensors, InFiles, Dense)
+
+
+def elsewhere(X: Any) -> Design | None:
+    """X as a Design if its rows are elsewhere, in files or on a cluster; None of data in memory."""
+    if isinstance(X, Design):
+        return X if X.parted else None
+    kind = next((kind for kind in KINDS if kind.recognises(X)), None)
+    return kind.read(X, "X") if kind is not None and kind.parted else None
 
 
 def as_design(X: Any, name: str = "X") -> Design:
@@ -19,6 +29,8 @@ def as_design(X: Any, name: str = "X") -> Design:
         return X
     if (kind := next((kind for kind in KINDS if kind.recognises(X)), None)) is None:
         X, kind = as_array(X, name), Dense
+    if kind.parted:
+        return kind.read(X, name)
     shape = tuple(X.shape)
     if len(shape) != 2:
         remedy = f"; use {name}.reshape(-1, 1) for a single feature" if len(shape) == 1 else ""

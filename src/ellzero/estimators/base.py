@@ -18,11 +18,13 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from .._core.arrays import is_array, like, namespace, to_host
 from .._core.blocks import facts, fragment, table
 from .._core.validation import as_array, as_numbers, check_finite, is_masked
+from ..design import elsewhere, here
 from ..risks import LinearModel
 from ..solver.methods import Method
 from ..solver.result import Result, Status
 from .certified import beats_fitted, certify_fitted
 from .criterion import choose_by_criterion, read_criterion
+from .elsewhere import check_columns, read_elsewhere
 from .onehot import dummy_groups
 from .request import Maker, Request
 
@@ -70,8 +72,11 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         tags, dtypes = self.__sklearn_tags__(), _floats(X)
         about_y = {"y_numeric": "regressor" in tags.estimator_type, "multi_output": tags.target_tags.multi_output}
         try:
-            y = to_host(y) if is_array(y) and not isinstance(X, np.ndarray) else y
-            X, y = validate_data(self, X, y, reset=reset, accept_sparse=("csr", "csc"), dtype=dtypes, **about_y)
+            if (design := elsewhere(X)) is not None:
+                X, y = read_elsewhere(self, design, y, reset, **about_y)
+            else:
+                y = to_host(y) if is_array(y) and not isinstance(X, np.ndarray) else y
+                X, y = validate_data(self, X, y, reset=reset, accept_sparse=("csr", "csc"), dtype=dtypes, **about_y)
         except (ValueError, OverflowError) as error:  # of NumPy, which does not say whose numbers these are
             if isinstance(error, OverflowError) or "inhomogeneous" in str(error):
                 raise ValueError(f"X and y must be numbers, X with rows of one length: {error}") from None
@@ -135,7 +140,7 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array, DataFrame or sparse matrix of shape (n_samples, n_features)
+        X : array, DataFrame or sparse matrix of shape (n_samples, n_features), `Blocks`, or Dask array or DataFrame
         y : array of shape (n_samples,), for the squared loss also (n_samples, n_targets)
         sample_weight : array of shape (n_samples,), optional
             At least 0; a row of weight 2 counts as two rows.
@@ -176,15 +181,20 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
 
     # Using.
 
+    def _validated(self, X: Any) -> Any:
+        return validate_data(self, X, reset=False, accept_sparse=("csr", "csc"), dtype=_floats(X))
+
     def _linear(self, X: Any, offset: Any = None) -> np.ndarray:
         """XWᵀ + b + offset, from the columns that W needs."""
         check_is_fitted(self)
         b = getattr(self, "intercept_", 0.0)
-        X = validate_data(self, X, reset=False, accept_sparse=("csr", "csc"), dtype=_floats(X))
-        if issparse(X):
+        needed = np.flatnonzero(np.atleast_2d(self.coef_).any(axis=0))
+        if (design := elsewhere(X)) is not None:
+            check_columns(self, X := design)
+            z = np.asarray(here(design.spanned(needed, self.coef_[..., needed].T)), dtype=float) + b
+        elif issparse(X := self._validated(X)):
             z = np.asarray(X @ self.coef_.T + b)
         else:
-            needed = np.flatnonzero(np.atleast_2d(self.coef_).any(axis=0))
             z = np.asarray(to_host(X[:, needed]) @ self.coef_[..., needed].T + b)
         offset = self.__dict__.get("_scored_offset") if offset is None else _rows(offset, X.shape[0], z.ndim)
         if offset is None:

@@ -14,6 +14,7 @@ from .._core.arrays import is_array, to_host
 from ..risks import LinearModel
 from .base import SparseLinearModel, like_given
 from .cross_validation import ChosenByCrossValidation
+from .elsewhere import by_parts
 from .request import Maker, class_weights, classifier_ridge, read_classes
 
 
@@ -45,6 +46,7 @@ class _Classifier(ClassifierMixin, SparseLinearModel):  # type: ignore[misc]
         self.coef_ = x.reshape(-1, self.n_features_in_)
         self.intercept_ = np.atleast_1d(np.asarray(intercept, dtype=float))
 
+    @by_parts
     def decision_function(self, X: Any, offset: Any = None) -> np.ndarray:
         """x_iᵀw + b + offset: the log-odds (or margin) of the second class, or a column for each of several classes."""
         return like_given(self._margins(X, offset), X)
@@ -54,17 +56,20 @@ class _Classifier(ClassifierMixin, SparseLinearModel):  # type: ignore[misc]
         return z[:, 0] if z.shape[1] == 1 else z
 
     @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]
+    @by_parts
     def predict_proba(self, X: Any, offset: Any = None) -> np.ndarray:
         """The probability of each class, in the order of ``classes_``, of shape (n_samples, n_classes)."""
         z = self._margins(X, offset)
         return like_given(np.column_stack([expit(-z), expit(z)]) if z.ndim == 1 else softmax(z, axis=1), X)
 
     @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]
+    @by_parts
     def predict_log_proba(self, X: Any, offset: Any = None) -> np.ndarray:
         """The logarithm of `predict_proba`."""
         with np.errstate(divide="ignore"):
             return like_given(np.log(to_host(self.predict_proba(X, offset))), X)
 
+    @by_parts
     def predict(self, X: Any, offset: Any = None) -> np.ndarray:
         """The most probable class of every row."""
         z = self._margins(X, offset)

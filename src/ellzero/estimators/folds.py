@@ -54,6 +54,8 @@ class OneByOne(Folds):
         Which knows how answers are found.
     maker : Maker
         Of the risk of any rows.
+    whole : LinearModel
+        That of all of them.
     data : tuple
         X, y, weights and offset.
     trains : list of array
@@ -63,17 +65,21 @@ class OneByOne(Folds):
     """
 
     def __init__(
-        self, model: Any, maker: Maker, data: tuple[Any, ...], trains: list[np.ndarray], ridges: list[float],
-        request: Request,
+        self, model: Any, maker: Maker, whole: LinearModel, data: tuple[Any, ...], trains: list[np.ndarray],
+        ridges: list[float], request: Request,
     ) -> None:  # fmt: skip
-        self.model, self.maker, self.data, self.trains = model, maker, data, trains
+        self.model, self.maker, self.whole, self.data, self.trains = model, maker, whole, data, trains
         self.ridges, self.request = ridges, request
 
     def solve(self, jobs: list[Job], ks: list[int], starts: list[Solution | None]) -> list[list[Solution]]:
         """One job after the other, or several at a time."""
-        return Parallel(n_jobs=getattr(self.model, "n_jobs", None))(  # type: ignore[no-any-return]
+        paths: list[list[Solution]] = Parallel(n_jobs=getattr(self.model, "n_jobs", None))(
             delayed(self._path)(ridge, fold, ks, start) for (ridge, fold), start in zip(jobs, starts, strict=True)
         )
+        # the rows left out of all folds are scored with columns that are read together
+        used = [place for path in paths for answer in path for place in answer.places]
+        self.whole.expect(np.array(used, dtype=np.intp))
+        return paths
 
     def _path(self, ridge: int, fold: int, ks: list[int], start: Solution | None) -> list[Solution]:
         X, y, *others = self.data
@@ -159,7 +165,7 @@ def fits(
 ) -> Folds:  # fmt: skip
     """All at once where that is possible, else one by one."""
     together = AllAtOnce.of(model, whole, data, trains, ridges, request)
-    return together or OneByOne(model, maker, data, trains, ridges, request)
+    return together or OneByOne(model, maker, whole, data, trains, ridges, request)
 
 
 def _weights(model: Any, data: tuple[Any, ...], train: np.ndarray, count: np.ndarray) -> np.ndarray:

@@ -4,6 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from ..design import Design
+
 
 def onehot_groups(encoder: Any) -> list[str]:
     """A label for each column that a fitted encoder makes: that of the feature it comes from.
@@ -62,6 +64,11 @@ def dummy_groups(X: Any, names: np.ndarray | None) -> list[str]:
         raise ValueError(
             'groups="onehot" reads the names of the columns, and X has none; give X as a DataFrame '
             '(encoder.set_output(transform="pandas")), or groups=ellzero.estimators.onehot_groups(encoder)'
+        )
+    if isinstance(X, Design):
+        raise TypeError(
+            'groups="onehot" looks at all entries of X, which are elsewhere; give groups as labels, or a mapping from '
+            "the names of features"
         )
     beginnings: dict[str, list[int]] = {}
     for j in np.flatnonzero(_of_zeros_and_ones(X)).tolist():

@@ -11,6 +11,7 @@ from .._core.arrays import is_array, to_host
 from ..risks import LinearModel
 from .base import SparseLinearModel, like_given
 from .cross_validation import ChosenByCrossValidation
+from .elsewhere import by_parts
 from .request import Maker, read_loss
 
 #: losses of exp(x_iᵀw + b)
@@ -50,6 +51,7 @@ class _Regressor(RegressorMixin, SparseLinearModel):  # type: ignore[misc]
         self.coef_ = x.reshape(-1, self.n_features_in_)
         self.intercept_ = np.atleast_1d(np.asarray(intercept, dtype=float))
 
+    @by_parts
     def predict(self, X: Any, offset: Any = None) -> np.ndarray:
         """Xw + b + offset, or exp of it for the losses of counts and amounts, of the shape that y had."""
         z = self._linear(X, offset)

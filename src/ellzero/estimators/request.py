@@ -15,7 +15,7 @@ import numpy as np
 from .._core.arrays import is_array
 from .._core.interruption import whole_call
 from .._core.validation import check_indices, check_nonnegative, check_positive, is_masked
-from ..design import as_design
+from ..design import Design, as_design
 from ..minimize import minimize, minimize_path
 from ..risks import Gamma, Huber, LeastSquares, LinearModel, Logistic, Multinomial, Poisson, Quantile, SquaredHinge
 from ..risks.base import Risk
@@ -296,7 +296,9 @@ def typical_variance(X: Any, sample_weight: np.ndarray | None) -> float:
         share = sample_weight / sample_weight.max()  # first, for the sum may overflow
         share = share / share.sum()
     with np.errstate(over="ignore", invalid="ignore"):  # a column of 1e200 says nothing about the others
-        if is_array(X) and not isinstance(X, np.ndarray):  # perhaps on a device
+        if isinstance(X, Design) and sample_weight is None:
+            means, squares = X.sums / X.shape[0], X.squares / X.shape[0]  # known from a first look
+        elif isinstance(X, Design) or (is_array(X) and not isinstance(X, np.ndarray)):  # perhaps on a device
             design = as_design(X)
             means, squares = design.correlations(share), design.square_sums(share)
         else:

@@ -13,6 +13,7 @@ from ..risks import Cox, LinearModel
 from .base import SparseLinearModel
 from .concordance import concordance_index
 from .cross_validation import ChosenByCrossValidation
+from .elsewhere import by_parts
 from .request import Maker, classifier_ridge
 
 
@@ -120,6 +121,7 @@ class _Survival(SparseLinearModel):
         outcome = _outcome(y, strata)
         return super().certify(X, outcome, sample_weight, offset, time_limit=time_limit, target_gap=target_gap)
 
+    @by_parts
     def predict(self, X: Any, offset: Any = None) -> np.ndarray:
         """Xw + offset, the logarithm of the risk relative to the baseline, (n_samples,): higher is earlier."""
         return self._linear(X, offset)

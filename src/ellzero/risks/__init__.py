@@ -1,5 +1,7 @@
 """Risks: the functions R(w) that are minimised."""
 
+from .autodiff_jax import from_jax
+from .autodiff_torch import from_torch
 from .base import Constant, Point, Risk
 from .blackbox import BlackBox, BlackBoxError
 from .cox import Cox
@@ -32,4 +34,6 @@ __all__ = [
     "Risk",
     "Smooth",
     "SquaredHinge",
+    "from_jax",
+    "from_torch",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from typing import Any, TypeVar
@@ -85,6 +85,8 @@ class Risk(ABC):
     calls_per_value: int = 1
     #: whether the noise in R(w) is another in every iteration, so that values of two iterations do not compare
     noise_changes: bool = False
+    #: how often data that are larger than memory, or elsewhere, were gone through so far
+    n_sweeps: int = 0
     #: (m, r): the m best iterates are evaluated r times more at the end
     recheck: tuple[int, int] = (0, 0)
 
@@ -96,6 +98,10 @@ class Risk(ABC):
 
     @abstractmethod
     def _gradient(self, w: Array, state: Any) -> Array: ...
+
+    def _both(self, w: Array, state: Any) -> tuple[float, Array] | None:
+        """Value and gradient, where one look at the data gives both for the price of one."""
+        return None
 
     def _gradient_of_rows(self, w: Array, rows: np.ndarray) -> Array:
         raise NotImplementedError(
@@ -115,6 +121,17 @@ class Risk(ABC):
     def session(self, counts: Any, journal: Any = None) -> AbstractContextManager[Session]:
         """What supervises the evaluations of one run."""
         return nullcontext(Session())
+
+    def term_gradients(self, w: Array, rows: np.ndarray) -> Iterator[Array]:
+        """∇R_i(w) for each i in rows, one after the other."""
+        return (self._gradient_of_rows(w, row) for row in rows[:, None])
+
+    def expect(self, coordinates: np.ndarray) -> None:  # noqa: B027 - most have their data at hand
+        """Coordinates whose data are about to be asked for, in several calls."""
+
+    def watched(self, verbose: int) -> AbstractContextManager[None]:
+        """While it lasts, somebody watches how far the looks at the data are, where these take long."""
+        return nullcontext()
 
     def forget(self) -> None:  # noqa: B027 - most have nothing to forget
         """Let go of what a run has gathered."""

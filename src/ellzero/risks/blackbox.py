@@ -46,8 +46,8 @@ class BlackBox(Risk):
     batched : bool
         Whether f takes a matrix with a point a row.
     workers : int or executor, optional
-        A number of worker processes, or any executor in the style of `concurrent.futures` (threads, processes,
-        Dask's ``client.get_executor()``). The answer does not depend on it, nor on the order of completion.
+        A number of worker processes, a client of Dask, or any executor in the style of `concurrent.futures`. The
+        answer does not depend on it, nor on the order of completion.
     timeout : float, optional
         Seconds that one evaluation may take. Own worker processes are ended; threads and foreign executors
         cannot be, there the evaluation is abandoned.
@@ -103,6 +103,8 @@ class BlackBox(Risk):
         self.f, self.n_features = f, check_count(n_features, "n_features")
         self.batched = bool(batched)
         self.timeout = None if timeout is None else check_positive(timeout, "timeout")
+        if hasattr(workers, "get_executor"):  # a client of Dask
+            workers = workers.get_executor(pure=False)
         if workers is not None and not hasattr(workers, "submit"):
             workers = check_count(workers, "workers")
         self.workers = 1 if workers is None and self.timeout is not None else workers

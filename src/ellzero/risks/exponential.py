@@ -62,7 +62,7 @@ class Poisson(MayOverflow, LinearModel):
     def _prepare(self) -> None:
         counts = to_host(self.y)
         # so that y log y = 0 at y = 0
-        self._log_y = self.design.asarray(np.log(np.where(counts > 0, counts, 1.0)))
+        self._log_y = self.design.by_row(np.log(np.where(counts > 0, counts, 1.0)))
         if self.fit_intercept:
             mean = self._mean(self.y)
             if mean == 0:
@@ -130,7 +130,7 @@ class Gamma(MayOverflow, LinearModel):
     likelihood = True
 
     def _prepare(self) -> None:
-        self._log_y = self.design.asarray(np.log(to_host(self.y)))
+        self._log_y = self.design.by_row(np.log(to_host(self.y)))
 
     def _check_targets(self, y: Any) -> np.ndarray:
         amounts = super()._check_targets(y)

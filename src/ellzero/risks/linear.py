@@ -1,6 +1,8 @@
 """Risks of a linear prediction: what all of them share."""
 
 import math
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from inspect import getattr_static
 from typing import Any, Self
 
@@ -9,7 +11,7 @@ import numpy as np
 from .._core.arrays import Array, finfo_eps, index_like, namespace, to_host
 from .._core.directions import Directions
 from .._core.validation import check_indices, check_nonnegative
-from ..design import as_design, in_double, take
+from ..design import as_design, here, in_double, take
 from .accuracy import EPS, Measured
 from .base import Constant, Point, Risk, changed, own_names
 from .curvature import Curvature
@@ -56,6 +58,11 @@ class ExplicitIntercept(Risk):
         z = model._with_offset(model._predict(batch, coefficients), rows) + b
         slopes = model._slope(z, take(model.y, rows))
         return self._collect(w, batch, (model.n_terms / rows.size) * share * slopes)
+
+    def term_gradients(self, w: Array, rows: np.ndarray) -> Iterator[Array]:
+        near = changed(self, model=self.model.near(rows))
+        places = rows if near.model is self.model else np.arange(rows.size)
+        return super(ExplicitIntercept, near).term_gradients(w, places)
 
     def _collect(self, u: Array, design: Any, slopes: Array) -> Array:
         xp, model = namespace(u), self.model
@@ -165,7 +172,7 @@ class LinearModel(LinearTerms):
 
     def values_along(self, point: Point, directions: Directions, mu: float) -> np.ndarray:
         """R(w + μu_i) for each of the directions u_i, from one product of X with all of them."""
-        if self.fit_intercept or self.n_outputs > 1 or not isinstance(point.w, np.ndarray):
+        if self.fit_intercept or self.n_outputs > 1 or not isinstance(point.w, np.ndarray) or self.design.parted:
             return super().values_along(point, directions, mu)
         steps = mu * self.design.forward(directions.matrix().T)
         if not isinstance(steps, np.ndarray):  # sparse data and sparse directions
@@ -185,6 +192,8 @@ class LinearModel(LinearTerms):
         b is the intercept that is best for w on the rows of the model, unless another one is given; o is the offset of
         the model on its own rows, and none on others unless it is given.
         """
+        if X is None and offset is None:
+            return here(self._predicted(w, intercept))
         w = self.as_vector(w)
         design = self.design if X is None else as_design(X)
         if design.shape[1] != self.design.shape[1]:
@@ -192,10 +201,8 @@ class LinearModel(LinearTerms):
         b = self.intercept(w) if intercept is None else intercept
         z = self._predict(design, w, self._support(w))
         if offset is not None:
-            z = z + self.design.asarray(self._check_offset(offset, design.shape[0]))
-        elif X is None:
-            z = self._with_offset(z)
-        return z + self.design.asarray(b)
+            z = z + design.by_row(self._check_offset(offset, design.shape[0]))
+        return here(z + self.design.asarray(b))
 
     def losses(self, w: Array, *, intercept: Any = None) -> np.ndarray:
         """ℓ(x_iᵀw + b + o_i, y_i) for each row, on the host; b as in `predict`.
@@ -204,11 +211,18 @@ class LinearModel(LinearTerms):
         ``LeastSquares(X_new, y_new).losses(w, intercept=risk.intercept(w))``.
         """
         with np.errstate(over="ignore", invalid="ignore"):
-            return to_host(self._loss(self.predict(w, intercept=intercept))).astype(float)
+            return to_host(self._loss(self._predicted(w, intercept))).astype(float)
+
+    def _predicted(self, w: Array, intercept: Any) -> Array:
+        """The predictions of the model's own rows, where these are."""
+        w = self.as_vector(w)
+        b = self.intercept(w) if intercept is None else intercept
+        return self._with_offset(self._predict(self.design, w, self._support(w))) + self.design.asarray(b)
 
     def held_out_loss(self, w: Array, fitted: Risk) -> tuple[float, float]:
-        losses, share = self.losses(w, intercept=fitted.intercept(w)), self.double_share
+        share = self.row_share
         with np.errstate(over="ignore", invalid="ignore"):
+            losses = self.design.doubles(self._loss(self._predicted(w, fitted.intercept(w))))
             mean = float(np.sum(share * losses))
             return mean, float(np.linalg.norm(share * (losses - mean)))
 
@@ -272,7 +286,7 @@ class LinearModel(LinearTerms):
             return None
         norms, share, reach = self.design.row_norms(), self.double_share, None
         if radius is not None:
-            means = to_host(self.design.adjoint(self.design.asarray(share))) if self.fit_intercept else np.zeros(1)
+            means = self._column_means if self.fit_intercept else np.zeros(1)
             reach = check_nonnegative(radius, "radius") * (norms + float(np.linalg.norm(means)))
         slopes = self._slope_bounds(reach)
         return None if slopes is None else self.n_terms * share * slopes * norms
@@ -280,14 +294,28 @@ class LinearModel(LinearTerms):
     def forget(self) -> None:
         self.design.forget()
 
+    def term_gradients(self, w: Array, rows: np.ndarray) -> Iterator[Array]:
+        return super(LinearModel, near := self.near(rows)).term_gradients(
+            w, rows if near is self else np.arange(len(rows))
+        )
+
+    def expect(self, coordinates: np.ndarray) -> None:
+        self.design.expect(np.unique(coordinates % self.design.shape[1]))
+
+    def watched(self, verbose: int) -> AbstractContextManager[None]:
+        return self.design.watched(verbose)
+
+    @property
+    def n_sweeps(self) -> int:  # type: ignore[override]
+        return self.design.n_sweeps
+
     def column_scales(self) -> np.ndarray | None:
         """1 over the size of each column, without its mean where there is an intercept; 1 for a column of zeros."""
         if not self.design.explicit:
             return None
         squares = self._column_squares
         if self.fit_intercept:
-            means = to_host(self.design.adjoint(self.design.asarray(self.double_share))).astype(float)
-            centred = squares - means**2
+            centred = squares - self._column_means**2
             # what is left of a constant column is rounding
             squares = np.where(centred > 1e4 * finfo_eps(self.design.reference) * squares, centred, squares)
         return np.tile(1 / np.sqrt(np.where(squares > 0, squares, 1.0)), self.n_outputs)
@@ -295,7 +323,7 @@ class LinearModel(LinearTerms):
     def curvature(self, point: Point) -> Curvature | None:
         """The quadratic model at a point, where columns of X can be read and the loss tells its second derivative."""
         bends = self._bend(point.state, self.y) if self.readable and self.n_outputs == 1 else None
-        return None if bends is None else LinearCurvature(self, to_host(0.5 * self.share * bends).astype(float))
+        return None if bends is None else LinearCurvature(self, self.design.doubles(0.5 * self.share * bends))
 
     def weightings(self, weights: np.ndarray, ridges: np.ndarray) -> Weightings | None:
         known = type(self)._bend is not LinearTerms._bend or type(self)._steady_bend is not LinearTerms._steady_bend

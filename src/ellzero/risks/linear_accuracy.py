@@ -167,7 +167,7 @@ def plain_product(X: Any, w: np.ndarray, *less: np.ndarray) -> tuple[np.ndarray,
 
 
 def measure(model: LinearTerms, w: np.ndarray, support: np.ndarray, *, closely: bool = True) -> LinearMeasure | None:
-    """A linear model at w, zero outside the support; None where the columns of X cannot be read.
+    """A linear model at w, zero outside the support; None where the columns of X cannot be read, or not be copied.
 
     Closely: with predictions in twice the working precision; otherwise only where R needs them.
     """
@@ -175,6 +175,8 @@ def measure(model: LinearTerms, w: np.ndarray, support: np.ndarray, *, closely: 
         return None  # nothing is known of the loss but its values and slopes
     p = model.design.shape[1]
     features, place = np.unique(support % p, return_inverse=True)
+    if not model.design.fits(model.n_terms, features.size):
+        return None  # more than may be copied from elsewhere
     small = model.on_host(features)
     with np.errstate(over="ignore", invalid="ignore"):
         if not closely:
@@ -227,7 +229,8 @@ class LinearPart(SmoothPart):
     """
 
     def __init__(self, risk: LinearTerms) -> None:
-        if risk.design.explicit and risk.n_terms * risk.design.shape[1] <= _SMALL:
+        shape = risk.design.shape
+        if risk.design.explicit and math.prod(shape) <= _SMALL and risk.design.fits(*shape):
             risk = risk.on_host()
         self.risk, self.mu, self.d = risk, risk.ridge, risk.n_features
         design = risk.design

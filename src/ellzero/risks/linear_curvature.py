@@ -40,7 +40,9 @@ class LinearCurvature(Curvature):
         """The means of the columns, by which they are centred if there is an intercept."""
         design = self.model.design
         self.spent += 1
-        rows = design.asarray(np.broadcast_to(self.weights, self.model.n_terms))
+        if self.exact and design.parted:  # the weights are the shares of the samples
+            return self.model._column_means / self.total
+        rows = design.by_row(np.broadcast_to(self.weights, self.model.n_terms))
         return to_host(design.adjoint(rows)).astype(float) / self.total
 
     def affords(self, n_columns: int) -> bool:
@@ -89,8 +91,10 @@ class LinearCurvature(Curvature):
     def images(self, index: np.ndarray, vectors: np.ndarray) -> Array:
         """G[:, index] @ vectors, at one product with X for each vector; on its device if X is on one."""
         design = self.model.design
-        z = design.columns(index).forward(design.asarray(vectors))
-        if waits(z):
+        z = design.spanned(index, vectors)
+        if design.parted:
+            images = self._elsewhere(z)
+        elif waits(z):
             z = (self.weights if isinstance(self.weights, float) else design.asarray(self.weights)[:, None]) * z
             images = design.adjoint(z)
         else:
@@ -102,6 +106,12 @@ class LinearCurvature(Curvature):
         if self.model.ridge:
             images[index_like(index, images)] += 0.5 * self.model.ridge * like(vectors, images)
         return images
+
+    def _elsewhere(self, z: Array) -> np.ndarray:
+        """XᵀDz where the rows are elsewhere: by one look at them."""
+        weights = self.weights if isinstance(self.weights, float) else self.model.design.by_row(self.weights, float)
+        z = z * (weights if isinstance(weights, float) or z.ndim == 1 else weights[:, None])
+        return to_host(self.model.design.adjoint(z)).astype(float, copy=False)
 
     def block(self, index: np.ndarray) -> np.ndarray:
         """G[index, index], from these columns of X alone."""
@@ -140,14 +150,15 @@ class LinearCurvature(Curvature):
         """
         if not self.exact:
             return None
-        X = to_host(self.model.design.dense()).astype(float)
-        share, ridge = np.broadcast_to(self.weights, len(X)), math.sqrt(0.5 * self.model.ridge)
-        residual = to_host(self.model.y - state).astype(float)
+        design, n = self.model.design, self.model.n_terms
+        share, ridge = np.broadcast_to(self.weights, n), math.sqrt(0.5 * self.model.ridge)
+        if design.parted and isinstance(self.weights, float):
+            share = design.constant(self.weights)
+        residual, centre = design.doubles(self.model.y - state), None
         if self.model.fit_intercept:
-            X = X - share @ X / share.sum()
+            centre = design.weighted_mean(share)
             residual = residual - share @ residual / share.sum()
-        root = np.sqrt(share)
-        A, r = root[:, None] * X, root * residual
+        A, r = design.triangle(np.sqrt(share), residual, centre)
         if ridge:
             A, r = np.vstack([A, ridge * np.eye(A.shape[1])]), np.append(r, -ridge * w)
         size = np.sqrt(np.einsum("ij,ij->j", A, A))
@@ -167,7 +178,7 @@ class ClassCurvature(LinearCurvature):
     """
 
     def __init__(self, model: LinearTerms, probability: np.ndarray) -> None:
-        weights = 0.5 * model.double_share
+        weights = 0.5 * model.row_share
         super().__init__(model, weights)
         self.p, self.c = model.design.shape[1], model.n_outputs
         self.probability = probability

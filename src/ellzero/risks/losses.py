@@ -102,7 +102,7 @@ class LeastSquares(LinearModel):
         """R itself, where columns of X can be read."""
         if not self.readable:
             return None
-        return LinearCurvature(self, self.share if isinstance(self.share, float) else self.double_share, exact=True)
+        return LinearCurvature(self, self.share if isinstance(self.share, float) else self.row_share, exact=True)
 
     def compressed(self) -> LinearModel:
         """As many rows as there are columns and targets, those of a root of their Gram matrix, where n is larger."""
@@ -236,9 +236,9 @@ class Logistic(TwoLabels):
 
     def _intercept_bracket(self, z: Array) -> tuple[float, float, float]:
         # the mean probability lies between those of the smallest and of the largest z + b
-        low = self._log_odds - float(self._xp.max(z))
-        high = self._log_odds - float(self._xp.min(z))
-        return low, high, min(max(self._log_odds - self._mean(z), low), high)
+        least, most, mean = self._extent(z)
+        low, high = self._log_odds - most, self._log_odds - least
+        return low, high, min(max(self._log_odds - mean, low), high)
 
     def _intercept_extent(self) -> tuple[float, float]:
         return abs(self._log_odds) + 1e-9, 1.0
@@ -299,9 +299,9 @@ class SquaredHinge(TwoLabels):
         """A quadratic that touches R from above, since rows beyond the margin may come back: ½∇²R may vanish."""
         if not self.readable:
             return None
-        majoriser = LinearCurvature(self, self.double_share)
-        counted = to_host(self.y * point.state).astype(float) <= 1
-        majoriser.piece = LinearCurvature(self, self.double_share * counted)
+        majoriser = LinearCurvature(self, self.row_share)
+        counted = self.design.doubles(self.y * point.state) <= 1
+        majoriser.piece = LinearCurvature(self, self.row_share * counted)
         return majoriser
 
     def _slope_bounds(self, reach: np.ndarray | None) -> np.ndarray | None:

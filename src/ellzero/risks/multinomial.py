@@ -1,17 +1,19 @@
 """The cross-entropy of several classes."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from .._core.arrays import Array, finfo_eps, to_host
 from .._core.directions import Directions
+from ..design import Design
 from .accuracy import EPS
 from .base import Point, Risk
 from .linear_curvature import ClassCurvature
 from .outputs import SeveralOutputs
+from .parted_classes import PartedClassCurvature
 from .terms import check_labels
 from .weightings import Weightings
 
@@ -101,7 +103,7 @@ class Multinomial(SeveralOutputs):
 
     def values_along(self, point: Point, directions: Directions, mu: float) -> np.ndarray:
         """R(w + μu_i) for each of the directions u_i, from products of X with as many of them as fit in a cache."""
-        if self.fit_intercept or not isinstance(point.w, np.ndarray):
+        if self.fit_intercept or not isinstance(point.w, np.ndarray) or self.design.parted:
             return Risk.values_along(self, point, directions, mu)
         c, (n, p) = self.n_outputs, self.design.shape
         points = directions.points(point.w, mu)
@@ -126,24 +128,15 @@ class Multinomial(SeveralOutputs):
     def _best_intercept(self, z: Array) -> Array:
         """Newton's method with step halving on φ(b) = Σ share log Σ_j exp(z_j + b_j) - Σ class_share·b."""
         c, eps = self.classes_.size, finfo_eps(self.design.reference)
-        low, high = float(self._xp.min(z)), float(self._xp.max(z))
+        low, high, _ = self._extent(z)
         longest_step = 1.0 + high - low
         noise = 10 * eps * (1.0 + max(-low, high))
 
-        def look(b: np.ndarray) -> tuple[float, Array]:
-            """φ(b) and the probabilities, from one exponential."""
-            shifted = z + self.design.asarray(b)
-            top = self._xp.max(shifted, axis=1, keepdims=True)
-            weight = self._xp.exp(shifted - top)
-            total = self._xp.sum(weight, axis=1, keepdims=True)
-            level = self._mean((top + self._xp.log(total))[:, 0])
-            return level - float(self._class_share @ b), weight / total
-
         b, last = np.zeros(c), math.inf
-        value, probability = look(b)
+        sums = self._class_sums(z, b)
+        value = next(sums)
         for _ in range(100):
-            weighted = self._share * probability
-            mean = to_host(self._xp.sum(weighted, axis=0)).astype(np.float64)
+            mean = next(sums)
             slope = mean - self._class_share
             size = float(np.abs(slope).max())
             if size <= 4 * eps or (size <= math.sqrt(eps) and size > 0.5 * last):
@@ -151,17 +144,37 @@ class Multinomial(SeveralOutputs):
             last = size
             # φ is constant along 1 and the intercepts add up to 0, hence the 1/c; the tiny ridge keeps a
             # saturated model, whose curvature underflows, solvable
-            bend = np.diag(mean) - to_host(weighted.T @ probability) + 1.0 / c
+            bend = np.diag(mean) - next(sums) + 1.0 / c
             bend[np.diag_indices(c)] += 100 * eps
             step = -np.linalg.solve(bend, slope)
             step *= min(1.0, longest_step / np.abs(step).max())
             decrease = float(slope @ step)
-            while (trial := look(b + step))[0] > value + 1e-4 * decrease + noise:
+            sums = self._class_sums(z, b + step)
+            while (trial := next(sums)) > value + 1e-4 * decrease + noise:
                 step, decrease = 0.5 * step, 0.5 * decrease
-            b, (value, probability) = b + step, trial
+                sums = self._class_sums(z, b + step)
+            b, value = b + step, trial
             if np.abs(step).max() <= 4 * eps * max(1.0, np.abs(b).max()):
                 break
         return self.design.asarray(b - b.mean())
+
+    def _class_sums(self, z: Array, b: np.ndarray) -> Iterator[Any]:
+        """φ(b), the mean probabilities, and the means of their products, as far as they are asked for."""
+        shifted = z + self.design.asarray(b)
+        top = self._xp.max(shifted, axis=1, keepdims=True)
+        weight = self._xp.exp(shifted - top)  # of all three
+        total = self._xp.sum(weight, axis=1, keepdims=True)
+        level, known = (top + self._xp.log(total))[:, 0], float(self._class_share @ b)
+        if self.design.parted:  # by one look at the rows
+            probability = weight / total
+            found = self.design.summed(_sum_up, self.share * level, self._share * probability, probability)
+            yield from (float(found[0]) - known, *found[1:])
+            return
+        yield self._mean(level) - known
+        probability = weight / total
+        weighted = self._share * probability
+        yield to_host(self._xp.sum(weighted, axis=0)).astype(np.float64)
+        yield to_host(weighted.T @ probability)
 
     def _slope_bounds(self, reach: np.ndarray | None) -> float:
         return math.sqrt(2)
@@ -188,7 +201,8 @@ class Multinomial(SeveralOutputs):
         """The quadratic model at a point, where columns of X can be read."""
         if not self.readable:
             return None
-        return ClassCurvature(self, to_host(self._softmax(point.state)).astype(float))
+        kind = PartedClassCurvature if self.design.parted else ClassCurvature
+        return kind(self, self.design.doubles(self._softmax(point.state)))
 
     def minimum(self, start: Array) -> Array | None:
         """By Newton's method in w and the intercepts, whose systems are never formed: see `Weightings`."""
@@ -202,3 +216,7 @@ class Multinomial(SeveralOutputs):
 
     def _over_outputs(self, gram: np.ndarray) -> np.ndarray:
         return np.kron(np.eye(self.n_outputs) - 1.0 / self.n_outputs, gram)
+
+
+def _sum_up(rows: Design, level: np.ndarray, weighted: np.ndarray, probability: np.ndarray) -> tuple[Any, ...]:
+    return np.sum(level), weighted.sum(axis=0), weighted.T @ probability

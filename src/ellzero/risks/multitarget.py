@@ -73,7 +73,7 @@ class MultiTargetLeastSquares(SeveralOutputs, LeastSquares):
 
     def values_along(self, point: Point, directions: Directions, mu: float) -> np.ndarray:
         """R(w + μu_i) for each of the directions u_i, from products of X with many of them."""
-        if not isinstance(point.w, np.ndarray):
+        if not isinstance(point.w, np.ndarray) or self.design.parted:
             return super().values_along(point, directions, mu)
         points, share, (n, p) = directions.points(point.w, mu), self.double_share, self.design.shape
         values: np.ndarray = 0.5 * self.ridge * np.einsum("ij,ij->i", points, points)
@@ -138,7 +138,7 @@ class TargetCurvature(Curvature):
 
     @staticmethod
     def _of(model: LeastSquares) -> LinearCurvature:
-        share = model.share if isinstance(model.share, float) else model.double_share
+        share = model.share if isinstance(model.share, float) else model.row_share
         return LinearCurvature(model, share, exact=True)
 
     @property

@@ -84,6 +84,8 @@ class Point:
     @property
     def value(self) -> float:
         """R(w)."""
+        if self._value is None and self._pending is None and (both := self.risk._both(self.w, self.state)) is not None:
+            self._value, self._gradient = both
         if self._value is None:
             self._value = float(self.risk._value(self.w, self.state) if self._pending is None else self._pending)
         return self._value

@@ -53,6 +53,8 @@ class Quadratic(Risk):
         design = as_design(Q, "Q")
         if not design.explicit:
             raise TypeError("Q must be a matrix whose entries can be read; for an operator use Smooth")
+        if design.parted:
+            raise TypeError("Q must be in memory: its products are as long as w, and parts of rows have them elsewhere")
         p, columns = design.shape
         if p != columns:
             raise ValueError(f"Q must be square, got shape {design.shape}")

@@ -64,18 +64,17 @@ class Clipped(LinearModel):
         """A quadratic that touches R from above (as in iteratively reweighted least squares): ½∇²R may vanish."""
         if not self.readable:
             return None
-        share = 0.5 * self._bends * self.double_share
-        majoriser = LinearCurvature(self, share * self._reweighted(to_host(point.state - self.y).astype(float)))
-        majoriser.piece = LinearCurvature(self, share * (to_host(self._bend(point.state, self.y)) > 0))
+        share = 0.5 * self._bends * self.row_share
+        majoriser = LinearCurvature(self, share * self._reweighted(self.design.doubles(point.state - self.y)))
+        majoriser.piece = LinearCurvature(self, share * (self.design.doubles(self._bend(point.state, self.y)) > 0))
         return majoriser
 
     def _slope_bounds(self, reach: np.ndarray | None) -> float:
         return max(-self._slopes[0], self._slopes[1])
 
     def _intercept_bracket(self, z: Array) -> tuple[float, float, float]:
-        residual = self.y - z
-        low, high = float(self._xp.min(residual)), float(self._xp.max(residual))
-        return low, high, min(max(self._mean(residual), low), high)
+        low, high, mean = self._extent(self.y - z)
+        return low, high, min(max(mean, low), high)
 
 
 class Huber(Clipped):
@@ -176,6 +175,8 @@ class Quantile(Clipped):
 
     def _intercept_bracket(self, z: Array) -> tuple[float, float, float]:
         # at the quantile of y - z itself, but for the smoothing
+        if not self.design.fits(self.n_terms, 1):
+            return super()._intercept_bracket(z)
         values = to_host(self.y - z).astype(float)
         middle = quantile_of(values, self.double_share, self.quantile)
         reach = 2 * self.smoothing + 1e-6 * abs(middle)

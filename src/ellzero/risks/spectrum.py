@@ -50,7 +50,7 @@ def extreme_eigenvalues(design: Design, share: Array | float, centred: bool) -> 
     """
     n, p = design.shape
     weights = np.broadcast_to(np.asarray(to_host(share) if np.ndim(share) else share, dtype=np.float64), n)
-    if not design.explicit or min(n, p) > LARGEST_GRAM:
+    if not design.explicit or min(n, p) > LARGEST_GRAM or (design.parted and p > n):
         return _largest_by_lanczos(design, weights, centred), Constant(0.0, "bound")
     smaller, trace = _smaller_gram(design, weights, centred)
     if not math.isfinite(trace):  # the squares of X overflow: nothing is known

@@ -2,7 +2,7 @@
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any, Self
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from .._core.arrays import Array, finfo_eps, namespace, scalar, to_host
 from .._core.validation import as_array, as_numbers, check_finite, check_nonnegative, check_vector
-from ..design import Design, as_design, take
+from ..design import ByRow, Design, as_design, extent, take, totals
 from .accuracy import EPS
 from .base import Constant, Risk, changed, no_longer_exact
 from .spectrum import Gram, extreme_eigenvalues, gram
@@ -46,10 +46,10 @@ class LinearTerms(Risk):
         self._weights: np.ndarray | None = None  # the shares in double precision
         if sample_weight is not None:
             self._weights = self._check_weights(sample_weight)
-            self.share = self.design.asarray(self._weights)
-        self.y = self.design.asarray(self._check_targets(y))
+            self.share = self.design.by_row(self._weights, np.float64 if self.design.parted else None)
+        self.y = self.design.by_row(self._check_targets(y))
         if offset is not None:
-            self.offset = self.design.asarray(self._check_offset(offset, self.n_terms))
+            self.offset = self.design.by_row(self._check_offset(offset, self.n_terms))
         self._prepare()
 
     @property
@@ -159,21 +159,29 @@ class LinearTerms(Risk):
         value = self._mean_loss(state)
         return value + 0.5 * self.ridge * scalar(w @ w) if self.ridge else value
 
+    def _both(self, w: Array, state: Array) -> tuple[float, Array] | None:
+        """Where a look at a few columns takes longer to ask for than to do: value and slopes by the same one."""
+        if not (self.design.narrow and self.has_terms and isinstance(state, ByRow)):
+            return None
+        slopes = self._share * self._slope(state, self.y)
+        loss, gradient = self.design.beside(self.share * self._loss(state), slopes)
+        gradient = self._xp.reshape(gradient.T, (-1,)) if self.n_outputs > 1 else gradient
+        return loss + 0.5 * self.ridge * float(w @ w), gradient + self.ridge * w
+
     # The intercept.
 
     def _best_intercept(self, z: Array) -> Array | float:
         """The root of the increasing function b ↦ Σ share ℓ'(z + b), by Newton's method inside a bracket."""
-        xp, eps = self._xp, finfo_eps(self.design.reference)
+        eps = finfo_eps(self.design.reference)
         low, high, b = self._intercept_bracket(z)
         last_step = high - low
         for _ in range(100):
-            slopes = self.share * self._slope(z + b, self.y)
-            slope = float(xp.sum(slopes))
-            if abs(slope) <= eps * float(xp.sum(xp.abs(slopes))):
+            sums = self._slope_sums(z + b)
+            slope = next(sums)
+            if abs(slope) <= eps * next(sums):
                 break
             low, high = (low, b) if slope > 0 else (b, high)
-            bends = self._bend(z + b, self.y)
-            bend = 0.0 if bends is None else float(xp.sum(self.share * bends))
+            bend = next(sums)
             step = -slope / bend if bend > 0 else math.inf
             if not low < b + step < high or abs(step) > 0.5 * last_step:
                 step = 0.5 * (low + high) - b
@@ -182,6 +190,18 @@ class LinearTerms(Risk):
             if last_step <= eps * max(1.0, abs(b)):
                 break
         return b
+
+    def _slope_sums(self, z: Array) -> Iterator[float]:
+        """Σ share ℓ'(z), Σ share |ℓ'(z)| and Σ share ℓ''(z), as far as they are asked for."""
+        xp, slopes = self._xp, self.share * self._slope(z, self.y)
+        if self.design.parted:  # by one look at the rows
+            bends = self._bend(z, self.y)
+            yield from totals(slopes, xp.abs(slopes), 0.0 * slopes if bends is None else self.share * bends)
+            return
+        yield float(xp.sum(slopes))
+        yield float(xp.sum(xp.abs(slopes)))
+        bends = self._bend(z, self.y)
+        yield 0.0 if bends is None else float(xp.sum(self.share * bends))
 
     def _intercept_bracket(self, z: Array) -> tuple[float, float, float]:
         """Numbers below and above the best intercept, and a guess between them."""
@@ -214,6 +234,13 @@ class LinearTerms(Risk):
             doubt *= 8
         return doubt
 
+    def _extent(self, values: Array) -> tuple[float, float, float]:
+        """The least and the largest of them, and, of one for each row, their mean."""
+        if isinstance(values, ByRow):
+            return extent(values, self.share if values.ndim == 1 else 0.0)
+        mean = self._mean(values) if values.ndim == 1 else math.nan
+        return float(self._xp.min(values)), float(self._xp.max(values)), mean
+
     def _mean(self, values: Array) -> float:
         return float(self._xp.sum(self.share * values))
 
@@ -231,7 +258,14 @@ class LinearTerms(Risk):
     def _sum_squares(self) -> np.ndarray:
         if isinstance(self.share, float):
             return self.share * self.design.squares
-        return self.design.square_sums(self.double_share)
+        return self.design.square_sums(self.row_share)
+
+    @cached_property
+    def _column_means(self) -> np.ndarray:
+        """Σ_i share_i X_ij, in double precision."""
+        if self.design.parted and isinstance(self.share, float):  # known from the first look
+            return self.share * self.design.sums
+        return to_host(self.design.adjoint(self.design.by_row(self.row_share))).astype(float)
 
     @property
     def smoothness(self) -> Constant:
@@ -254,7 +288,7 @@ class LinearTerms(Risk):
     def gram(self, weights: np.ndarray | float | None = None, columns: np.ndarray | None = None) -> Gram:
         """XᵀΩX in double precision, less what an intercept takes; Ω = diag(ω), by default the shares of the rows."""
         design = self.design if columns is None else self.design.columns(columns)
-        return gram(design, self.double_share if weights is None else weights, self.fit_intercept)
+        return gram(design, self.row_share if weights is None else weights, self.fit_intercept)
 
     @property
     def double_share(self) -> np.ndarray:
@@ -264,10 +298,28 @@ class LinearTerms(Risk):
         return self._weights
 
     @property
+    def row_share(self) -> Any:
+        """The same where the rows are, if they are elsewhere."""
+        if not self.design.parted:
+            return self.double_share
+        return self.design.constant(self.share) if isinstance(self.share, float) else self.share
+
+    @property
     def _double_residual(self) -> np.ndarray:
         """y less the offset: what is left to be explained, on the host and in double precision."""
         y = to_host(self.y).astype(np.float64)
         return y if self.offset is None else y - to_host(self.offset).astype(np.float64)
+
+    def near(self, rows: np.ndarray) -> Self:
+        """The same with these terms in memory, and no others, where the rows are elsewhere."""
+        if not self.design.parted or self.fit_intercept or not self.design.fits(rows.size, self.design.shape[1]):
+            return self
+        terms = {"y": take(self.y, rows), "design": self.design.rows(rows)}
+        if not isinstance(self.share, float):
+            terms["share"] = take(self.share, rows)
+        if self.offset is not None:
+            terms["offset"] = take(self.offset, rows)
+        return changed(self, **terms)
 
     def on_host(self, columns: np.ndarray | None = None) -> Self:
         """The same on some columns of X (all by default), on the host and in double precision."""

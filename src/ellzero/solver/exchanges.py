@@ -188,6 +188,7 @@ class SwapSearch:
     def best_of_all(self, point: Point) -> Point:
         """The best point on any support, each tried by a refit: where there are but few."""
         best = point
+        self.problem.risk.expect(np.arange(self.problem.risk.n_features))
         for support in self.problem.sparsity.supports(self.problem.risk.n_features, self.problem.kept):
             self.cut = time.perf_counter() > self.deadline
             if self.cut:
@@ -261,6 +262,7 @@ class SwapSearch:
     def _try(self, moves: list[Exchange], point: Point, S: np.ndarray) -> Point:
         """The point after those of the exchanges that help."""
         best, used = point, set(S.tolist())
+        self.problem.risk.expect(np.array([j for move in moves for j in move.into], dtype=np.intp))
         if self.products is not None:
             self.products.gather([move.into for move in moves])
         for move in moves:

@@ -48,7 +48,8 @@ def solve(
     files.open(run)
     state, prescribed = run.state, run.method.n_iter
     last = max_iter if prescribed is None else min(max_iter, prescribed)
-    with run, np.errstate(over="ignore", invalid="ignore"):  # divergence has a status, it needs no warnings
+    # divergence has a status, it needs no warnings
+    with run, problem.risk.watched(verbose), np.errstate(over="ignore", invalid="ignore"):
         try:
             files.begin(run)
             status = iterate(run, last, Stopping(tol, proof, callback), Printer(verbose, last), files)

@@ -337,5 +337,5 @@ def estimate_variance(risk: Risk, w: Any = None, *, n_samples: int = 1000, rng: 
     if n > check_count(n_samples, "n_samples"):
         rows = np.random.default_rng(rng).choice(n, n_samples, replace=False)
     full = to_host(point.gradient)
-    squares = [float(np.sum((to_host(risk._gradient_of_rows(point.w, row)) - full) ** 2)) for row in rows[:, None]]
+    squares = [float(np.sum((to_host(slopes) - full) ** 2)) for slopes in risk.term_gradients(point.w, rows)]
     return Constant(math.fsum(squares) / rows.size, "estimate")

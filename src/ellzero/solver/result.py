@@ -90,6 +90,8 @@ class Result:
         Hard-thresholding operations.
     n_monitor : int
         Function values computed only to pick the best iterate and to fill the history.
+    n_sweeps : int
+        How often data that are larger than memory, or on a cluster, were gone through; 0 for data in memory.
     projection : str
         The projection that was used.
     method : str
@@ -131,6 +133,7 @@ class Result:
     keep: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.intp))
     exchanges: Any = None
     beats: Any = None
+    n_sweeps: int = 0
 
     @property
     def k(self) -> int:
@@ -151,6 +154,8 @@ class Result:
             "status": f"{self.message} ({self.nit} iterations)",
             "cost": f"{self.n_gradients} gradients, {self.n_values} values, {self.n_thresholds} thresholdings",
         }
+        if self.n_sweeps:
+            lines["cost"] += f", {self.n_sweeps} sweeps"
         if self.exchanges is not None and self.exchanges.total:
             lines["exchanges"] = self.exchanges.words
         if self.beats:

@@ -43,6 +43,7 @@ class Run:
         limit: float = math.inf,
         every: int = 1,
     ) -> None:
+        self._sweeps = problem.risk.n_sweeps
         clock, counts, entropy = Clock(limit), Counts(max_queries=max_queries), list(entropy)
         self.asked, self.scales = problem, None
         if method.standardize and not method.own_units:
@@ -233,6 +234,7 @@ class Run:
             failures=tuple(self.session.failures),
             keep=self.asked.kept,
             exchanges=state.examined if final and self.problem is self.asked else None,
+            n_sweeps=self.asked.risk.n_sweeps - self._sweeps,
         )
 
     def _value(self, point: Point, x: Array, final: bool) -> float:

@@ -1,0 +1,354 @@
+"""Where rows are read from, block by block: files of arrays, Parquet, Zarr, and blocks that users make."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .._core.lazy import need
+from .base import check_kind
+from .sparse import Sparse
+
+#: a block, where nobody says otherwise: long enough for a disk, and two of them little beside what a machine has
+BLOCK_BYTES = 2**25
+_PARQUET = (".parquet", ".pq")
+
+
+@dataclass
+class Block:
+    """Some rows: their number in the order of blocks, X, y where the source tells it, and how many bytes were read."""
+
+    number: int
+    X: Any
+    y: np.ndarray | None
+    n_bytes: int
+
+
+class Source(ABC):
+    """Blocks of rows that can be gone through again and again, always the same ones.
+
+    Attributes
+    ----------
+    n_columns : int or None
+        None where a first look has to tell.
+    n_bytes : int or None
+        What one reading of all columns takes, if it is known beforehand.
+    names : list of str or None
+        Of the columns.
+    """
+
+    n_columns: int | None = None
+    n_bytes: int | None = None
+    names: list[str] | None = None
+
+    @property
+    @abstractmethod
+    def n_blocks(self) -> int:
+        """How many there are."""
+
+    @abstractmethod
+    def blocks(self, columns: np.ndarray | None = None, only: Sequence[int] | None = None) -> Iterator[Block]:
+        """The blocks, or those of some numbers, in increasing order; with some columns alone, where these are named.
+
+        What was handed out may be written over two blocks later.
+        """
+
+    def lines(self, index: np.ndarray) -> np.ndarray | None:
+        """Some rows alone, in increasing order; None where they cannot be read without the rest of their blocks."""
+        return None
+
+
+def _numbers(n_blocks: int, only: Sequence[int] | None) -> Iterable[int]:
+    return range(n_blocks) if only is None else only
+
+
+def _picked(X: Any, columns: np.ndarray | None) -> Any:
+    return X if columns is None else X[:, columns]
+
+
+class RawFile(Source):
+    """Rows of a file of numbers, as `numpy.memmap` describes it; read, and not mapped, so that memory stays free."""
+
+    def __init__(self, path: Any, offset: int, dtype: np.dtype, shape: tuple[int, int], by_columns: bool, rows: int):
+        self.path, self.offset, self.dtype = os.fspath(path), offset, dtype
+        self.by_columns, self.rows = by_columns, rows
+        self.n, self.n_columns = shape
+        self.n_bytes = dtype.itemsize * shape[0] * shape[1]
+
+    @property
+    def n_blocks(self) -> int:
+        return -(-self.n // self.rows)
+
+    def blocks(self, columns: np.ndarray | None = None, only: Sequence[int] | None = None) -> Iterator[Block]:
+        p, item = self.n_columns, self.dtype.itemsize
+        assert p is not None
+        wanted = columns if self.by_columns and columns is not None else np.arange(p)
+        shape = (wanted.size, self.rows) if self.by_columns else (self.rows, p)
+        buffers = [np.empty(shape, self.dtype) for _ in range(min(2, self.n_blocks))]
+        with open(self.path, "rb", buffering=0) as file:
+            for turn, number in enumerate(_numbers(self.n_blocks, only)):
+                start = number * self.rows
+                stop = min(start + self.rows, self.n)
+                buffer = buffers[turn % len(buffers)]
+                if self.by_columns:
+                    for row, j in zip(buffer, wanted.tolist(), strict=True):
+                        self._read(file, row[: stop - start], item * (j * self.n + start))
+                    X = buffer[:, : stop - start].T
+                else:
+                    self._read(file, buffer[: stop - start], item * p * start)
+                    X = _picked(buffer[: stop - start], columns)
+                yield Block(number, X, None, item * (stop - start) * wanted.size)
+
+    def lines(self, index: np.ndarray) -> np.ndarray | None:
+        if self.by_columns:
+            return None
+        out = np.empty((index.size, self.n_columns or 0), self.dtype)
+        with open(self.path, "rb", buffering=0) as file:
+            for some in np.split(np.arange(index.size), np.flatnonzero(np.diff(index) != 1) + 1):
+                self._read(file, out[some[0] : some[-1] + 1], int(index[some[0]]) * out.itemsize * out.shape[1])
+        return out
+
+    def _read(self, file: Any, out: np.ndarray, place: int) -> None:
+        """Fill an array from the file."""
+        file.seek(self.offset + place)
+        view = memoryview(out.data).cast("B")
+        while view:
+            if not (n := file.readinto(view)):
+                raise EOFError(f"{self.path} ends before its {self.n} rows do: was it cut off, or written over?")
+            view = view[n:]
+
+
+class Sliceable(Source):
+    """Anything two-dimensional whose rows can be sliced: Zarr and HDF5 arrays, arrays in memory, views of maps."""
+
+    def __init__(self, X: Any, rows: int) -> None:
+        self.X, (self.n, self.n_columns) = X, X.shape
+        self.dtype = np.dtype(X.dtype)
+        chunk = getattr(X, "chunks", None)
+        if chunk and isinstance(chunk[0], int):  # whole chunks, which are decoded once
+            rows = max(1, rows // chunk[0]) * chunk[0]
+        self.rows = rows
+        self.n_bytes = self.dtype.itemsize * self.n * self.n_columns
+
+    @property
+    def n_blocks(self) -> int:
+        return int(-(-self.n // self.rows))
+
+    def blocks(self, columns: np.ndarray | None = None, only: Sequence[int] | None = None) -> Iterator[Block]:
+        for number in _numbers(self.n_blocks, only):
+            X = np.asarray(self.X[number * self.rows : min((number + 1) * self.rows, self.n)])
+            yield Block(number, _picked(X, columns), None, X.nbytes)
+
+
+class Parquet(Source):
+    """Columns of Parquet files, of which only those that are wanted are read."""
+
+    def __init__(self, paths: Sequence[Path], target: str | None, columns: Sequence[str] | None, rows: int | None):
+        parquet = need("pyarrow.parquet", "reading Parquet needs pyarrow: pip install ellzero[parquet]")
+        self.paths, self.target = list(map(str, paths)), target
+        there = parquet.read_schema(self.paths[0]).names
+        for name in [*(columns or ()), *([] if target is None else [target])]:
+            if name not in there:
+                raise ValueError(f"{self.paths[0]} has no column {name!r}; it has {', '.join(there[:8])}")
+        self.names = [name for name in there if name != target] if columns is None else list(columns)
+        self.n_columns = len(self.names)
+        self.rows = rows or max(1, BLOCK_BYTES // (8 * max(1, self.n_columns)))
+        self.pieces: list[tuple[int, int, int, int]] = []  # file, row group, first row in it, rows
+        for f, path in enumerate(self.paths):
+            meta = parquet.read_metadata(path)
+            for g in range(meta.num_row_groups):
+                size = meta.row_group(g).num_rows
+                self.pieces += [(f, g, i, min(self.rows, size - i)) for i in range(0, size, self.rows)]
+        self.n_bytes = 8 * self.n_columns * sum(piece[3] for piece in self.pieces)
+
+    @property
+    def n_blocks(self) -> int:
+        return len(self.pieces)
+
+    def blocks(self, columns: np.ndarray | None = None, only: Sequence[int] | None = None) -> Iterator[Block]:
+        assert self.names is not None
+        wanted = [self.names[j] for j in (range(len(self.names)) if columns is None else columns.tolist())]
+        batch: Any = None
+        group, at, batches = (-1, -1), 0, self._batches(0, 0, wanted)
+        for number in _numbers(self.n_blocks, only):
+            f, g, first, size = self.pieces[number]
+            if (f, g) != group:
+                group, at, batches = (f, g), 0, self._batches(f, g, wanted)
+            while at <= first:
+                batch = next(batches)
+                at += batch.num_rows
+            X = np.empty((size, len(wanted)), order="F")
+            for j, name in enumerate(wanted):
+                X[:, j] = _column(batch, name)
+            y = None if self.target is None or columns is not None else _column(batch, self.target)
+            yield Block(number, X, y, 8 * size * (len(wanted) + (y is not None)))
+
+    def _batches(self, f: int, g: int, wanted: list[str]) -> Iterator[Any]:
+        """Rows of one group, in batches of the size of a block."""
+        import pyarrow.parquet
+
+        names = list(dict.fromkeys([*wanted, *([] if self.target is None else [self.target])]))
+        with pyarrow.parquet.ParquetFile(self.paths[f]) as file:
+            yield from file.iter_batches(batch_size=self.rows, row_groups=[g], columns=names)
+
+
+def _column(batch: Any, name: str) -> np.ndarray:
+    values = batch.column(batch.schema.get_field_index(name)).to_numpy(zero_copy_only=False)
+    if values.dtype.kind not in "fiub":
+        raise TypeError(
+            f"the column {name!r} must hold real numbers, got dtype {values.dtype}; leave it out by columns=, or "
+            "encode it first"
+        )
+    return np.asarray(values)
+
+
+class Given(Source):
+    """Blocks X, or pairs (X, y), of a sequence, of something that can be iterated again, or of a function."""
+
+    def __init__(self, blocks: Any) -> None:
+        self.given, self._n = blocks, None if callable(blocks) else len(blocks)
+
+    @property
+    def n_blocks(self) -> int:
+        return -1 if self._n is None else self._n
+
+    def blocks(self, columns: np.ndarray | None = None, only: Sequence[int] | None = None) -> Iterator[Block]:
+        wanted = None if only is None else set(only)
+        number = -1
+        for number, item in self._items(wanted):
+            X: Any
+            X, y = item if isinstance(item, (tuple, list)) and len(item) == 2 else (item, None)
+            y = None if y is None else np.asarray(y)
+            sparse = Sparse.recognises(X)
+            X = X if sparse else np.asarray(X)
+            if X.ndim != 2 or (y is not None and len(y) != X.shape[0]):
+                raise ValueError(
+                    f"a block must be X of shape (rows, columns), or a pair of it and y with as many entries as rows; "
+                    f"block {number} has X of shape {X.shape}" + ("" if y is None else f" and y of shape {y.shape}")
+                )
+            n_bytes = X.data.nbytes if sparse else X.nbytes
+            yield Block(number, _picked(X.tocsc() if sparse and columns is not None else X, columns), y, n_bytes)
+        if wanted is None and self._n is None:
+            self._n = number + 1
+        if wanted is None and number + 1 != self._n:
+            raise ValueError(
+                f"there must be {self._n} blocks each time, got {number + 1}; a generator is used up once it was gone "
+                "through: give a sequence, or a function that makes the generator anew"
+            )
+
+    def _items(self, wanted: set[int] | None) -> Iterator[tuple[int, Any]]:
+        if wanted is not None and hasattr(self.given, "__getitem__"):
+            yield from ((i, self.given[i]) for i in sorted(wanted))
+            return
+        items = self.given() if callable(self.given) else self._in_turn()
+        for i, item in enumerate(items):
+            if wanted is None or i in wanted:
+                yield i, item
+
+    def _in_turn(self) -> Iterator[Any]:
+        if hasattr(self.given, "__iter__"):
+            yield from self.given
+            return
+        yield from (self.given[i] for i in range(len(self.given)))
+
+
+class Stack(Source):
+    """Arrays one below the other."""
+
+    def __init__(self, sources: Sequence[RawFile | Sliceable]) -> None:
+        self.sources = sources
+        widths = {source.n_columns for source in sources}
+        if len(widths) > 1:
+            raise ValueError(f"all arrays must have as many columns, got {sorted(map(str, widths))}")
+        self.n_columns, self.names = sources[0].n_columns, sources[0].names
+        self.first = np.cumsum([0, *(source.n_blocks for source in sources)])
+        sizes = [source.n_bytes for source in sources]
+        self.n_bytes = None if None in sizes else sum(size for size in sizes if size is not None)
+
+    @property
+    def n_blocks(self) -> int:
+        return int(self.first[-1])
+
+    def lines(self, index: np.ndarray) -> np.ndarray | None:
+        ends = np.cumsum([source.n for source in self.sources])
+        found = []
+        for source, end in zip(self.sources, ends.tolist(), strict=True):
+            mine = index[(end - source.n <= index) & (index < end)] - (end - source.n)
+            found.append(source.lines(mine) if mine.size else np.empty((0, source.n_columns or 0)))
+        return None if any(part is None for part in found) else np.vstack([part for part in found if part is not None])
+
+    def blocks(self, columns: np.ndarray | None = None, only: Sequence[int] | None = None) -> Iterator[Block]:
+        for source, first in zip(self.sources, self.first.tolist(), strict=False):
+            mine = None if only is None else [i - first for i in only if first <= i < first + source.n_blocks]
+            if mine is None or mine:
+                for block in source.blocks(columns, mine):
+                    block.number += first
+                    yield block
+
+
+def as_source(X: Any, target: str | None, columns: Sequence[str] | None, rows: int | None) -> Source:
+    """The source of anything that rows can be read from, in blocks of so many rows where these can be chosen."""
+    items = list(X) if isinstance(X, (list, tuple)) and X else [X]
+    paths = [Path(item) for item in items if isinstance(item, (str, os.PathLike))]
+    if len(paths) == len(items) and all(path.suffix in _PARQUET or path.is_dir() for path in paths):
+        files = [file for path in paths for file in (sorted(path.glob("*.parquet")) if path.is_dir() else [path])]
+        if files:
+            return Parquet(files, target, columns, rows)
+    if target is not None or columns is not None:
+        raise ValueError(f"target and columns are names of columns, which Parquet files have; got {X!r:.100}")
+    if all(isinstance(item, (str, os.PathLike)) or _is_matrix(item) for item in items):
+        found = [_from_array(_opened(item), rows) for item in items]
+        return found[0] if len(found) == 1 else Stack(found)
+    if callable(X) or (hasattr(X, "__len__") and (hasattr(X, "__getitem__") or hasattr(X, "__iter__"))):
+        return Given(X)
+    raise TypeError(
+        "blocks are read from a .npy or Parquet file, a memory map, a Zarr array, a list of these, or a sequence of "
+        f"pairs (X, y) with a length; got {type(X).__name__}. Of a generator, which is used up once it was gone "
+        "through, give the function that makes it"
+    )
+
+
+def _is_matrix(X: Any) -> bool:
+    two = not isinstance(X, type) and len(getattr(X, "shape", ())) == 2
+    return two and hasattr(X, "dtype") and not Sparse.recognises(X)
+
+
+def _opened(item: Any) -> Any:
+    """A file as a map of it, a Zarr folder as its array; anything else as it is."""
+    if not isinstance(item, (str, os.PathLike)):
+        return item
+    path = Path(item)
+    if path.suffix == ".npy":
+        return np.load(path, mmap_mode="r")
+    if path.suffix == ".zarr":
+        return need("zarr", "reading Zarr needs zarr: pip install ellzero[zarr]").open_array(str(path), mode="r")
+    raise ValueError(f"blocks are read from .npy, .parquet and .zarr, got {path}; open it yourself, and give its array")
+
+
+def _from_array(X: Any, rows: int | None) -> RawFile | Sliceable:
+    if len(X.shape) != 2 or 0 in X.shape:
+        raise ValueError(f"X must be two-dimensional, with at least one row and one column, got shape {tuple(X.shape)}")
+    dtype = np.dtype(X.dtype)
+    check_kind(dtype, "X")
+    rows = rows or max(1, BLOCK_BYTES // (dtype.itemsize * X.shape[1]))
+    rows = min(rows, X.shape[0])
+    if isinstance(X, np.memmap) and X.mode != "c" and X.filename is not None:
+        n, p = X.shape
+        by_columns = X.strides == (dtype.itemsize, dtype.itemsize * n) and p > 1
+        if by_columns or X.strides == (dtype.itemsize * p, dtype.itemsize):
+            return RawFile(X.filename, _place(X), dtype, (n, p), by_columns, rows)
+    return Sliceable(X, rows)
+
+
+def _place(X: np.memmap) -> int:
+    """Where in its file a map begins, also one that is a slice of another."""
+    mapped = X._mmap  # type: ignore[attr-defined]
+    begin = X.offset - X.offset % mmap.ALLOCATIONGRANULARITY
+    return begin + X.ctypes.data - np.frombuffer(mapped, dtype=np.uint8).ctypes.data

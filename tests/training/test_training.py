@@ -1,0 +1,268 @@
+"""After every step of an optimiser: at most k nonzeros, inside Γ, and no momentum of what was left out."""
+
+import copy
+import sys
+
+import numpy as np
+import pytest
+
+import ellzero as ez
+
+RNG = np.random.default_rng(0)
+X, TRUE = RNG.standard_normal((60, 12)), np.r_[2.0, -1.5, 1.0, np.zeros(9)]
+Y = X @ TRUE + 0.1 * RNG.standard_normal(60)
+
+
+@pytest.fixture
+def torch():
+    torch = pytest.importorskip("torch", reason="pip install ellzero[torch]")
+    torch.manual_seed(0)
+    return torch
+
+
+def network(torch):
+    torch.manual_seed(1)
+    return torch.nn.Sequential(torch.nn.Linear(12, 5), torch.nn.Tanh(), torch.nn.Linear(5, 1)).double()
+
+
+def flat(torch, model):
+    return torch.cat([p.detach().reshape(-1) for p in model.parameters()]).numpy()
+
+
+def steps(torch, model, optimizer, n):
+    data, target = torch.as_tensor(X), torch.as_tensor(Y)
+    for _ in range(n):
+        optimizer.zero_grad()
+        ((model(data)[:, 0] - target) ** 2).mean().backward()
+        optimizer.step()
+
+
+OPTIMISERS = {
+    "SGD": lambda torch, p: torch.optim.SGD(p, lr=0.05),
+    "momentum": lambda torch, p: torch.optim.SGD(p, lr=0.02, momentum=0.9),
+    "Adam": lambda torch, p: torch.optim.Adam(p, lr=0.02),
+    "AdamW": lambda torch, p: torch.optim.AdamW(p, lr=0.02, amsgrad=True),
+    "RMSprop": lambda torch, p: torch.optim.RMSprop(p, lr=0.005, momentum=0.5),
+}
+
+
+@pytest.mark.parametrize("name", OPTIMISERS)
+def test_k_and_caps_hold_after_every_step(torch, name):
+    model = network(torch)
+    optimizer = OPTIMISERS[name](torch, model.parameters())
+    labels = [n for n, p in model.named_parameters() for _ in range(p.numel())]
+    caps = ez.sets.GroupWise({"0.weight": ez.sets.L2Ball(1.5), "2.weight": ez.sets.LinfBall(0.6)}, labels)
+    sparse = ez.SparseProjection(model, 15, caps, schedule=ez.training.Gradually(end=20)).attach(optimizer)
+    assert sparse.labels == labels and len(labels) == 71
+    before, losses = 71, []
+    for t in range(1, 41):
+        twin = copy.deepcopy(model)
+        optimizer_of_twin = OPTIMISERS[name](torch, twin.parameters())
+        optimizer_of_twin.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+        steps(torch, twin, optimizer_of_twin, 1)  # the same step without a projection
+        steps(torch, model, optimizer, 1)
+        w = flat(torch, model)
+        k = ez.training.Gradually(end=20)(t, 15, 71)
+        assert sparse.k == k <= before and np.count_nonzero(w) <= k
+        assert caps.violation(w) <= 1e-12
+        np.testing.assert_allclose(w, ez.two_step_projection(flat(torch, twin), k, caps), atol=1e-12)
+        before = k
+        for parameter, mask in zip(model.parameters(), sparse.masks.values(), strict=True):
+            assert not parameter.detach()[~mask].any()
+            state = optimizer.state[parameter]
+            for buffer in ("momentum_buffer", "exp_avg"):
+                if state.get(buffer) is not None:
+                    assert not state[buffer][~mask].any()
+            if "exp_avg_sq" in state:
+                assert state["exp_avg_sq"].any()  # how large gradients are is not forgotten
+        losses.append(((model(torch.as_tensor(X))[:, 0] - torch.as_tensor(Y)) ** 2).mean().item())
+    assert losses[-1] < 0.7 * np.mean(Y**2)
+    sparse.detach()
+    steps(torch, model, optimizer, 1)
+    assert np.count_nonzero(flat(torch, model)) > 15
+
+
+def test_a_plain_step_is_iterative_hard_thresholding(torch):
+    """SGD on all rows with this hook is IHT-2SP."""
+    model = torch.nn.Linear(12, 1, bias=False).double()
+    torch.nn.init.zeros_(model.weight)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    ball = ez.sets.L2Ball(2.0)
+    ez.SparseProjection(model.parameters(), 3, ball).attach(optimizer)
+    steps(torch, model, optimizer, 30)
+    method = ez.Method(oracle=ez.FullGradient(), step=0.1, projection="two-step")
+    res = ez.minimize(ez.risks.LeastSquares(X, Y), 3, ball, method, max_iter=30, tol=0, monitor="final")
+    np.testing.assert_allclose(flat(torch, model), res.x, atol=1e-10)
+
+
+def test_the_support_is_kept_between_choices(torch):
+    model = torch.nn.Linear(12, 1, bias=False).double()
+    with torch.no_grad():
+        model.weight.copy_(torch.linspace(0.0, 0.3, 12))  # the last ones are the largest, and the first ones are right
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    sparse = ez.SparseProjection(model, 3, ez.sets.LinfBall(0.4), every=5).attach(optimizer)
+    seen = []
+    for _ in range(20):
+        steps(torch, model, optimizer, 1)
+        seen.append(tuple(np.flatnonzero(np.concatenate([m.numpy().ravel() for m in sparse.masks.values()]))))
+        assert np.abs(flat(torch, model)).max() <= 0.4
+    for start in (4, 9, 14):  # chosen in steps 1, 5, 10, 15
+        assert len(set(seen[start : start + 5])) == 1
+    assert len(set(seen)) > 1
+
+
+def test_a_checkpoint_goes_on_as_if_nothing_had_happened(torch):
+    def begin():
+        model = network(torch)
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+        return (
+            model,
+            optimizer,
+            ez.SparseProjection(model, 0.2, schedule=ez.training.Gradually(end=12), every=3).attach(optimizer),
+        )
+
+    model, optimizer, sparse = begin()
+    steps(torch, model, optimizer, 20)
+    other, other_optimizer, first = begin()
+    steps(torch, other, other_optimizer, 9)
+    saved = copy.deepcopy([other.state_dict(), other_optimizer.state_dict(), first.state_dict()])
+    again, again_optimizer, second = begin()
+    for thing, state in zip((again, again_optimizer, second), saved, strict=True):
+        thing.load_state_dict(state)
+    steps(torch, again, again_optimizer, 11)
+    np.testing.assert_array_equal(flat(torch, again), flat(torch, model))
+    assert second.t == sparse.t == 20 and sparse.k == 14  # 0.2 of 71
+    with pytest.raises(ValueError, match="the state is one of 71 parameters, and these are 60"):
+        ez.SparseProjection(list(model.parameters())[:1], 5).load_state_dict(saved[2])
+
+
+def test_whole_neurons_kept_entries_and_quotas(torch):
+    model = network(torch)
+    neuron = np.concatenate([np.repeat(np.arange(5), 12), np.arange(5), np.arange(5), [-1]]).tolist()
+    neuron[-1] = None  # the last bias belongs to none, and always stays
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    ez.SparseProjection(model, ez.sparsity.Groups(2, neuron)).attach(optimizer)
+    steps(torch, model, optimizer, 5)
+    used = (model[0].weight.detach() != 0).any(dim=1)
+    assert int(used.sum()) == 2 and not model[2].weight.detach()[0][~used].any() and model[2].bias.item() != 0
+    model = network(torch)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    biases = [n.endswith("bias") for n, p in model.named_parameters() for _ in range(p.numel())]
+    sparse = ez.SparseProjection(model, 10, keep=np.array(biases)).attach(optimizer)
+    steps(torch, model, optimizer, 5)
+    assert (
+        all(sparse.masks[n].all() for n in ("0.bias", "2.bias"))
+        and sum(int(m.sum()) for m in sparse.masks.values()) == 10
+    )
+
+
+def test_single_precision_and_a_step_by_hand(torch):
+    model = torch.nn.Linear(8, 2)
+    sparse = ez.SparseProjection(dict(model.named_parameters()), 4, ez.sets.L1Ball(0.5))
+    assert all(mask.all() for mask in sparse.masks.values())
+    sparse.step()
+    w = flat(torch, model)
+    assert w.dtype == np.float32 and np.count_nonzero(w) <= 4 and np.abs(w).sum() <= 0.5 * (1 + 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "words"),
+    [
+        (lambda m, t: ez.SparseProjection(m.half(), 3), TypeError, "of one precision, single or double.*torch.float16"),
+        (lambda m, t: ez.SparseProjection(5, 3), TypeError, "parameters must be a module, or its parameters, got 5"),
+        (lambda m, t: ez.SparseProjection(t.nn.Tanh(), 3), TypeError, "a module with parameters"),
+        (lambda m, t: ez.SparseProjection(m, 1.5), ValueError, r"share of all parameters must lie in \(0, 1\]"),
+        (lambda m, t: ez.SparseProjection(m, -1), ValueError, "k must be at least 0"),
+        (lambda m, t: ez.SparseProjection(m, 3, ez.sets.Simplex(1.0)), ValueError, "needs a support-preserving set"),
+        (lambda m, t: ez.SparseProjection(m, 3, schedule=7), TypeError, "schedule must be a function"),
+        (lambda m, t: ez.SparseProjection(m, 3, schedule=lambda t, k, d: -1).step(), ValueError, r"schedule\(t=1\)"),
+        (lambda m, t: ez.SparseProjection(m, 3, every=0), ValueError, "every must be at least 1"),
+        (lambda m, t: ez.SparseProjection(m, 3).attach(t.optim.SGD([m.bias], lr=1)), ValueError, "not know the parameter 'weight'"),
+        (lambda m, t: ez.training.Gradually(end=0), ValueError, "end must be at least 1"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_refused(torch, make, error, words):
+    with pytest.raises(error, match=words):
+        make(torch.nn.Linear(4, 1), torch)
+
+
+def test_a_restricted_projection_on_request(torch):
+    model = torch.nn.Linear(4, 1, bias=False)
+    ez.SparseProjection(model, 2, ez.sets.Simplex(1.0), projection="restricted").step()
+    assert model.weight.sum().item() == pytest.approx(1.0) and int(torch.count_nonzero(model.weight)) <= 2
+
+
+def test_a_missing_package_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(ImportError, match=r"pip install ellzero\[torch\]"):
+        ez.SparseProjection([], 3)
+    monkeypatch.setitem(sys.modules, "optax", None)
+    with pytest.raises(ImportError, match=r"pip install ellzero\[jax\]"):
+        ez.training.sparse_projection(None, 3)
+
+
+# ---- JAX ----
+
+
+@pytest.fixture
+def jax():
+    pytest.importorskip("optax", reason="pip install ellzero[jax]")
+    jax = pytest.importorskip("jax")
+    jax.config.update("jax_enable_x64", True)
+    return jax
+
+
+def test_optax_makes_the_steps_of_torch(jax, torch):
+    """Two libraries, one way: also compiled, with momentum, a schedule and a Γ over several arrays."""
+    import optax
+
+    model = torch.nn.Linear(12, 1).double()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)
+    schedule = ez.training.Gradually(end=10)
+    caps = ez.sets.GroupWise({"w": ez.sets.L2Ball(1.5), "b": ez.sets.LinfBall(0.01)}, ["w"] * 12 + ["b"])
+    params = {
+        "a": jax.numpy.asarray(model.weight.detach().numpy()[0]),
+        "b": jax.numpy.asarray(model.bias.detach().numpy()),
+    }
+    sparse = ez.SparseProjection(model, 3, caps, schedule=schedule, every=2).attach(optimizer)
+    transform = ez.training.sparse_projection(optax.sgd(0.02, momentum=0.9), 3, caps, schedule=schedule, every=2)
+    state = transform.init(params)
+
+    def loss(p):
+        return jax.numpy.mean((X @ p["a"] + p["b"][0] - Y) ** 2)
+
+    @jax.jit
+    def step(params, state):
+        updates, state = transform.update(jax.grad(loss)(params), state, params)
+        return optax.apply_updates(params, updates), state
+
+    for t in range(1, 26):
+        params, state = step(params, state)
+        steps(torch, model, optimizer, 1)
+        np.testing.assert_allclose(np.r_[params["a"], params["b"]], flat(torch, model), atol=1e-12)
+        assert np.count_nonzero(np.r_[params["a"], params["b"]]) <= schedule(t, 3, 13)
+        mask = np.concatenate([m.numpy().ravel() for m in sparse.masks.values()])
+        np.testing.assert_array_equal(state.mask, mask)
+        trace = optax.tree_utils.tree_get(state, "trace")
+        assert not np.r_[trace["a"], trace["b"]][~mask].any()
+    assert int(state.t) == 25
+
+
+def test_optax_with_adam_and_what_does_not_fit(jax):
+    import optax
+
+    transform = ez.training.sparse_projection(optax.adam(0.05), 3, ez.sets.LinfBall(1.0))
+    params = jax.numpy.zeros(12)
+    state = transform.init(params)
+    for _ in range(100):
+        slopes = jax.grad(lambda w: jax.numpy.mean((X @ w - Y) ** 2))(params)
+        updates, state = transform.update(slopes, state, params)
+        params = optax.apply_updates(params, updates)
+        assert np.count_nonzero(params) <= 3 and np.abs(params).max() <= 1.0 + 1e-15
+    assert set(np.flatnonzero(params)) == {0, 1, 2}
+    mu = optax.tree_utils.tree_get(state, "mu")
+    assert not np.asarray(mu)[3:].any() and np.asarray(optax.tree_utils.tree_get(state, "nu")).all()
+    with pytest.raises(ValueError, match=r"needs the parameters: optimizer.update\(gradients, state, params\)"):
+        transform.update(slopes, state)
+    with pytest.raises(ValueError, match="needs a support-preserving set"):
+        ez.training.sparse_projection(optax.sgd(0.1), 3, ez.sets.Simplex(1.0)).init(params)
