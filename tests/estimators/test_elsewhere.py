@@ -81,7 +81,7 @@ def test_cross_validation_on_blocks(data):
         assert (fitted.k_, fitted.ridge_) == (known.k_, known.ridge_)
         np.testing.assert_allclose(fitted.coef_, known.coef_, rtol=1e-6, atol=1e-9)
         np.testing.assert_allclose(
-            fitted.cv_results_["mean_test_score"], known.cv_results_["mean_test_score"], rtol=1e-8
+            fitted.cv_results_["mean_test_score"], known.cv_results_["mean_test_score"], rtol=1e-4
         )
 
 

@@ -120,7 +120,8 @@ def beats(risk: Risk, result: Result, *, nu: float | Constant | None = None) -> 
 
 def beats_for_free(risk: Risk, result: Result) -> Beats | None:
     """The same where curvature is at hand and there is something to say; None otherwise."""
-    if risk.known_convexity is None or not risk.has_gradient or waits(risk.zero):  # devices are slow to tell sizes
+    slow = waits(risk.zero) or risk.n_sweeps  # devices are slow to tell sizes, and data elsewhere are slow to read
+    if risk.known_convexity is None or not risk.has_gradient or slow:
         return None
     found = _promise(risk, result, None, dear=False)
     return found if found else None

@@ -202,6 +202,8 @@ def enclosed_gradient(model: LinearTerms, w: np.ndarray) -> tuple[np.ndarray, np
     n, p = model.design.shape
     support = np.flatnonzero(w)
     features, place = np.unique(support % p, return_inverse=True)
+    if not model.design.fits(n, features.size):
+        return None  # more than may be copied from elsewhere
     with np.errstate(over="ignore", invalid="ignore"):
         here = LinearMeasure(model.on_host(features), w[support], place, support // p, accurate=False)
         off = here.off

@@ -42,6 +42,9 @@ class PartedClassCurvature(ClassCurvature):
         images[index] += 0.5 * self.model.ridge * vectors
         return images
 
+    def _new_columns(self, index: np.ndarray) -> np.ndarray:
+        return self.images(index, np.eye(index.size))
+
     def block(self, index: np.ndarray) -> np.ndarray:
         features, place = np.unique(index % self.p, return_inverse=True)
         design, label = self.model.design, index // self.p
