@@ -192,9 +192,9 @@ taken for every level of the tree that adds up the sums.
 | computing | {compute:.1f} s |
 | sending and waiting | {send:.2f} s |
 
-A run of "auto" with {sweeps} sweeps would take about {run:.0f} s, plus its other rounds, on the kept columns. Left out are:
-{parts:,} tasks a sweep keep Dask's scheduler busy for seconds (it handles some thousand tasks a second; fewer
-and larger chunks help), stragglers, and reading the data once.
+A run of "auto" with {sweeps} sweeps would take about {run:.0f} s, plus its other rounds, on the kept columns. Left out
+are: {parts:,} tasks a sweep keep Dask's scheduler busy for seconds (it handles some thousand tasks a second; fewer and
+larger chunks help), stragglers, and reading the data once.
 """
 
 

@@ -14,10 +14,11 @@ from .._core.memory import allowance, memory_limit
 from .._core.validation import check_count
 from .ahead import Progress, ahead
 from .base import Design, check_kind, not_finite
-from .by_row import ByRow, Node
+from .by_row import ByRow
 from .dense import Dense
 from .files import ROWS, Files, as_part, float_of
 from .parted import Parted, Tally
+from .program import Node
 from .sources import Source, as_source
 
 
@@ -134,7 +135,8 @@ class Blocks(InFiles):
     target, columns : str, list of str, optional
         For Parquet: which column is y, and which ones are X (by default all others).
     rows : int, optional
-        Rows of a block, where these can be chosen; by default as many as fill 32 MB.
+        Rows of a block, where these can be chosen; by default as many as a processor keeps near
+        while it computes with them (2 MB), and more where a piece takes long to fetch (Parquet, Zarr: 32 MB).
     memory : float, optional
         Bytes for copies of columns; by default a quarter of what this process may use.
     progress : bool

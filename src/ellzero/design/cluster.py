@@ -15,10 +15,11 @@ from .._core.lazy import need
 from .._core.memory import allowance
 from .base import Design, check_kind, not_finite
 from .blocks import Blocks
-from .by_row import ByRow, Layout, Node, Program
+from .by_row import ByRow, Layout
 from .dense import Dense
 from .files import as_part, float_of
 from .parted import Parted, Tally, rows_of
+from .program import Node, Program
 
 _WORDS = "data on a cluster need Dask: pip install ellzero[dask]"
 _FAN = 16  # sums that are added up by one task, and that come back at most

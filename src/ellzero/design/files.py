@@ -14,10 +14,11 @@ import numpy as np
 
 from .ahead import Progress, ahead
 from .base import Design, is_native_float
-from .by_row import ByRow, Layout, Node, Program, ancestors
+from .by_row import ByRow, Layout
 from .dense import Dense
 from .parted import Tally, entries, of_product
-from .sources import BLOCK_BYTES, Block, RawFile, Source
+from .program import Node, Program, ancestors
+from .sources import Block, RawFile, Source, rows_at_a_time
 from .sparse import Sparse
 
 #: the leaf that stands for the rows of a part, which are there while they are looked at
@@ -204,8 +205,8 @@ class Files(Layout):
             if isinstance(error, OSError) and error.errno == errno.ENOSPC:
                 raise _no_room(error, index.size) from error
             raise
-        step = max(1, BLOCK_BYTES // width)
-        source = RawFile(path, 0, self.dtype, (self.n, index.size), False, min(step, self.n))
+        step = min(rows_at_a_time(index.size, self.dtype), self.n)
+        source = RawFile(path, 0, self.dtype, (self.n, index.size), False, step)
         weakref.finalize(source, _remove, path)
         places = [slice(start, min(start + step, self.n)) for start in range(0, self.n, step)]
         return Files(source, places, self.n, self.dtype, self.memory, Tally())

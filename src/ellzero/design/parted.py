@@ -16,8 +16,9 @@ import numpy as np
 
 from .._core.arrays import Array
 from .base import Design, in_double
-from .by_row import ByRow, Layout, Node
+from .by_row import ByRow, Layout
 from .dense import Dense
+from .program import Node
 
 #: products with so many vectors take little longer than reading takes
 _TOGETHER = 256

@@ -16,8 +16,12 @@ from .._core.lazy import need
 from .base import check_kind
 from .sparse import Sparse
 
-#: a block, where nobody says otherwise: long enough for a disk, and two of them little beside what a machine has
-BLOCK_BYTES = 2**25
+#: a block that takes its time to be fetched: long enough for that, and two of them little beside what a machine has
+_BYTES = 2**25
+#: numbers of a block of a plain file: two products with it find it in the processor's cache, and so does its reader
+_ENTRIES = 2**18
+#: rows of such a block, at least: what is added up after each is as long as X is wide
+_ROWS = 64
 _PARQUET = (".parquet", ".pq")
 
 
@@ -159,7 +163,7 @@ class Parquet(Source):
                 raise ValueError(f"{self.paths[0]} has no column {name!r}; it has {', '.join(there[:8])}")
         self.names = [name for name in there if name != target] if columns is None else list(columns)
         self.n_columns = len(self.names)
-        self.rows = rows or max(1, BLOCK_BYTES // (8 * max(1, self.n_columns)))
+        self.rows = rows or _many(self.n_columns, np.dtype(float))
         self.pieces: list[tuple[int, int, int, int]] = []  # file, row group, first row in it, rows
         for f, path in enumerate(self.paths):
             meta = parquet.read_metadata(path)
@@ -337,14 +341,24 @@ def _from_array(X: Any, rows: int | None) -> RawFile | Sliceable:
         raise ValueError(f"X must be two-dimensional, with at least one row and one column, got shape {tuple(X.shape)}")
     dtype = np.dtype(X.dtype)
     check_kind(dtype, "X")
-    rows = rows or max(1, BLOCK_BYTES // (dtype.itemsize * X.shape[1]))
-    rows = min(rows, X.shape[0])
     if isinstance(X, np.memmap) and X.mode != "c" and X.filename is not None:
         n, p = X.shape
         by_columns = X.strides == (dtype.itemsize, dtype.itemsize * n) and p > 1
         if by_columns or X.strides == (dtype.itemsize * p, dtype.itemsize):
-            return RawFile(X.filename, _place(X), dtype, (n, p), by_columns, rows)
-    return Sliceable(X, rows)
+            # of a file by columns every column is a reading of its own
+            step = rows or (_many(p, dtype) if by_columns else rows_at_a_time(p, dtype))
+            return RawFile(X.filename, _place(X), dtype, (n, p), by_columns, min(step, n))
+    return Sliceable(X, min(rows or _many(X.shape[1], dtype), X.shape[0]))
+
+
+def _many(n_columns: int, dtype: np.dtype) -> int:
+    """Rows of a block that takes its time to be fetched."""
+    return max(1, _BYTES // (dtype.itemsize * max(1, n_columns)))
+
+
+def rows_at_a_time(n_columns: int, dtype: np.dtype) -> int:
+    """Rows of a block of a plain file."""
+    return min(max(_ENTRIES // n_columns, _ROWS), _many(n_columns, dtype))
 
 
 def _place(X: np.memmap) -> int:

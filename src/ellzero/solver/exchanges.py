@@ -194,8 +194,7 @@ class SwapSearch:
             if self.cut:
                 break
             with suppress(EmptySlice):
-                candidate = self._refit(support, None)
-                best = candidate if candidate.value < best.value else best
+                best = min(best, self._refit(support, None), key=lambda found: found.value)
         return best
 
     def _round(self, point: Point, model: Any, diagonal: np.ndarray) -> Point | None:
