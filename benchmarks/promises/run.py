@@ -37,6 +37,7 @@ def main(options=()):
     parser = argparse.ArgumentParser(prog="python -m benchmarks promises", description=__doc__.splitlines()[0])
     parser.add_argument("--answers", type=int, default=20_000, help="answers that carry a promise (20000)")
     parser.add_argument("--seed", type=int, default=0, help="the integer of the first case (0)")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="end then, with what was found (no limit)")
     parser.add_argument("--jobs", type=int, default=2, help="processes (2)")
     parser.add_argument("--replay", type=int, help="run this case alone and tell all about it")
     args = parser.parse_args(list(options))
@@ -55,7 +56,7 @@ def main(options=()):
             if excess > TOLERANCE:
                 broken.append((seed, kind, k, k_bar, excess))
                 print(f"--replay {seed}: {kind}, k = {k}, k̄ = {k_bar}, broken by {excess:.2g} of R", flush=True)
-            if promised >= args.answers:
+            if promised >= args.answers or time.time() - started > 60 * args.minutes:
                 pool.terminate()
                 break
             if cases % 2000 == 0:
@@ -67,9 +68,8 @@ def main(options=()):
     for name, counter in tables.items():
         share = counter["sum_k_bar"] / max(counter["sum_k"], 1)
         print(f"{name:<18}{counter['answers']:>9}{counter['promised']:>10}{counter['optimal']:>8}{share:>10.2f}")
-    print(
-        f"{promised} promises, {len(broken)} broken, {time.time() - started:.0f} s on {args.jobs} processes", flush=True
-    )
+    told = f"{promised} promises of cases {args.seed} to {args.seed + cases - 1}, {len(broken)} broken"
+    print(f"{told}, {time.time() - started:.0f} s on {args.jobs} processes", flush=True)
     if broken:
         sys.exit(1)
 

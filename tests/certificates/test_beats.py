@@ -15,9 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ellzero as ez
+from ellzero.experiments import logistic
 from ellzero.sets import base
 from ellzero.solver.examined import Examined
 from ellzero.solver.refit import refit
+from ellzero.theory._blocks import Blocks
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # the benchmarks are beside the tests
 
@@ -241,6 +243,14 @@ def test_the_papers_first_experiment(radius):
     result = ez.minimize(risk, 200, gamma)
     assert ez.beats(risk, result, nu=2 / 350).k_bar >= 50
     assert ez.beats(risk, result).k_bar >= 200  # in units of its columns the problem has κ = 1
+
+
+@pytest.mark.parametrize(("k", "radius", "k_bar"), [(50, 0.5, 49), (50, 0.01, 49), (150, 0.5, 150), (150, 0.01, 149)])
+def test_the_papers_third_experiment(k, radius, k_bar):
+    _, risk = logistic.problem()
+    found = ez.beats(risk, ez.minimize(risk, k, logistic.balls(radius)))
+    assert found.k_bar >= k_bar and found.cost.endswith("ν: nothing")
+    assert (found.how == "with the multipliers of Γ") == (radius == 0.01) and found.error < 1e-15
 
 
 def test_units_of_columns_do_not_matter():
@@ -482,6 +492,15 @@ def test_it_costs_one_gradient():
     ):
         found = ez.beats(risk, result)
     assert seen.call_count == 1 and found.cost.endswith("ν: nothing") and found.strong_convexity.how == "the ridge"
+
+
+def test_it_says_what_was_computed_in_vain_and_computes_no_more_than_that():
+    problem = ez.datasets.make_regression(60, 300, 5, snr=50)
+    risk = ez.risks.LeastSquares(problem.X, problem.y)
+    result = ez.minimize(risk, 20)
+    with mock.patch.object(Blocks, "bound", autospec=True, side_effect=Blocks.bound) as seen:
+        found = ez.beats(risk, result)
+    assert not found and "blocks of a 300 x 300 matrix" in found.cost and seen.call_count == 1
 
 
 # ---- where it is seen ----

@@ -153,6 +153,8 @@ class _Asked:
         require_squares(risk)
         self.kept = np.union1d(result.keep, problem.kept).astype(np.intp)
         self.support = problem.sparsity.filled(np.union1d(np.flatnonzero(self.x), self.kept).astype(np.intp))
+        d, used = self.x.size, self.support.size
+        self.sources = Sources(risk, lambda k_bar: min(d, used + problem.sparsity.widest(k_bar, d)))
         self.room = _TOLERANCE * max(abs(here.value), abs(at_zero - here.value) if math.isfinite(at_zero) else 0.0)
         started = time.perf_counter()
         self.g, self.doubt = risk.enclosed_gradient(self.x)
@@ -181,7 +183,7 @@ class _Asked:
         if before is not None and before > k_bar and left <= self.room:
             k_bar, error, how, form = before, left, "no exchange helps", "a priori"
         gradient = "one gradient" if not self.seconds else f"one gradient, {self.seconds:.2g} s"
-        cost = f"{gradient}; ν: {curved.cost}"
+        cost = f"{gradient}; ν: {self.sources.cost}"
         nu = curved.constant(max(k_bar, 0))
         if k_bar <= self.sparsity.size(self.kept):
             words = f"says nothing: {self._too_little(minorant, curved)}"
@@ -193,10 +195,8 @@ class _Asked:
         if given is not None:
             if given.source == "estimate":
                 raise NoBound("nu is an estimate, and proves nothing")
-            return iter([Curved("as given", "nothing", constant(given.value))])
-        d, used = self.x.size, self.support.size
-        sources = Sources(self.risk, lambda k_bar: min(d, used + self.sparsity.widest(k_bar, d)))
-        return sources.all() if dear else sources.free()
+            return iter([Curved("as given", constant(given.value))])
+        return self.sources.all() if dear else self.sources.free()
 
     def _minorants(self) -> Iterator[tuple[str, Minorant]]:
         """With the multipliers of Γ, and, where zeroing keeps members inside, with slopes as they are outside."""
