@@ -78,6 +78,8 @@ class Stability:
         halves, many, bound = 2 * self.n_pairs, self.selected(threshold).size, self.bound(threshold)
         free = np.count_nonzero(~self.kept)
         told = f"{many} of {free} features were chosen on at least {threshold:.0%} of {halves} halves of the rows."
+        if not many:
+            return told
         whole = self.n_items < free  # groups of them are counted
         if bound >= (self.k if whole else many):
             return f"{told} How many of them are there by chance cannot be bounded with so large a k of {self.n_items}."
