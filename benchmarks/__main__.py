@@ -15,6 +15,7 @@ ALL = [
     "tracking",
     "gene-expression",
     "survival",
+    "choosing",
     "certificates",
     "low-rank",
     "multi-target",

@@ -5,6 +5,6 @@ of `ellzero.plot`: a method has one colour in every picture. Needs matplotlib: `
 """
 
 from .portfolios import TrackingDisplay, WeightsDisplay
-from .runs import ConvergenceDisplay, PathDisplay
+from .runs import ConvergenceDisplay, PathDisplay, StabilityDisplay
 
-__all__ = ["ConvergenceDisplay", "PathDisplay", "TrackingDisplay", "WeightsDisplay"]
+__all__ = ["ConvergenceDisplay", "PathDisplay", "StabilityDisplay", "TrackingDisplay", "WeightsDisplay"]

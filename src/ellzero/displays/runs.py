@@ -187,15 +187,65 @@ class PathDisplay(Display):
 
         The held-out loss is minus the mean score of the folds, for the ridge that was chosen.
         """
-        results, held_out, by = fitted(estimator, "path_"), None, getattr(estimator, "criterion_", "")
+        results, by = fitted(estimator, "path_"), getattr(estimator, "criterion_", "")
+        held_out: tuple[Any, ...] | None = None
         if (scores := getattr(estimator, "cv_results_", None)) is not None:
             rows = np.flatnonzero(scores["ridge"] == estimator.ridge_)
             rows = rows[np.argsort(scores["k"][rows], kind="stable")]
             folds = np.array([scores[name][rows] for name in scores if name.startswith("split")])
             held_out = scores["k"][rows], -scores["mean_test_score"][rows]
             if len(folds) > 1:
-                held_out = (*held_out, folds.std(axis=0, ddof=1) / np.sqrt(len(folds)))
+                held_out += (folds.std(axis=0, ddof=1) / np.sqrt(len(folds)),)
             by = {"1se": "one standard error"}.get(getattr(estimator, "rule", ""), "")
         names, chosen = names_seen(estimator, to_host(results[-1].x).size), getattr(estimator, "k_", None)
         told: dict[str, Any] = {"feature_names": names, "chosen": chosen, "chosen_by": by}
         return cls(results=results, held_out=held_out, **told).plot(ax, **options)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class StabilityDisplay(Display):
+    """Bars of π_j, how often each feature was chosen on random halves of the rows.
+
+    Parameters
+    ----------
+    stability : Stability
+        What `stability` of a fitted estimator returned.
+    threshold : float
+        A line there; bars that reach it are filled.
+
+    Examples
+    --------
+    >>> import ellzero as ez, matplotlib.pyplot as plt
+    >>> problem = ez.datasets.make_regression(100, 50, 3)
+    >>> model = ez.SparseRegressor(k=3).fit(problem.X, problem.y)
+    >>> stability = model.stability(problem.X, problem.y, n_pairs=10, random_state=0)
+    >>> display = ez.StabilityDisplay.from_estimator(model)
+    >>> display.ax_.get_xlabel()
+    'chosen on this share of 20 halves of the rows'
+    >>> plt.close(display.figure_)
+    """
+
+    stability: Any
+    threshold: float = 0.75
+
+    def plot(self, ax: Axes | None = None, *, most: int = 20) -> Self:
+        """Draw the `most` frequent features."""
+        ax = _plot._axes(ax)
+        found = self.stability
+        order = np.argsort(-found.frequencies, kind="stable")
+        order = order[found.frequencies[order] > 0][:most]
+        often = found.frequencies[order]
+        colours = [_plot._BLUE if value >= self.threshold else "#BBD4E6" for value in often]
+        ax.barh(np.arange(order.size), often, color=colours, height=0.7)
+        labels = [found.names[j] + (" (always kept)" if found.kept[j] else "") for j in order]
+        ax.set_yticks(np.arange(order.size), labels)
+        ax.invert_yaxis()
+        ax.axvline(self.threshold, color="0.3", lw=1, ls=":")
+        ax.set(xlim=(0, 1.02), xlabel=f"chosen on this share of {2 * found.n_pairs} halves of the rows")
+        tidy(ax, "x")
+        return self._keep(ax)
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, threshold: float = 0.75, ax: Axes | None = None, **options: Any) -> Self:
+        """Draw ``stability_`` of an estimator whose `stability` was called."""
+        return cls(stability=fitted(estimator, "stability_"), threshold=threshold).plot(ax, **options)

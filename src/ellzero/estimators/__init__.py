@@ -7,6 +7,7 @@ _WHERE = {
     "SparseRegressorCV": "regression",
     "SparseClassifier": "classification",
     "SparseClassifierCV": "classification",
+    "Stability": "stability",
     "onehot_groups": "onehot",
     "SparseCox": "survival",
     "SparseCoxCV": "survival",

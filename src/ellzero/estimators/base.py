@@ -27,6 +27,7 @@ from .criterion import choose_by_criterion, read_criterion
 from .elsewhere import check_columns, read_elsewhere
 from .onehot import dummy_groups
 from .request import Maker, Request
+from .stability import Stability, stability_of
 
 #: features that notebooks show
 _MOST = 50
@@ -164,7 +165,7 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def _keep_answer(self, risk: LinearModel, result: Result, request: Request, data: tuple[Any, ...]) -> None:
-        for name in _PROOFS:
+        for name in (*_PROOFS, "stability_"):
             self.__dict__.pop(name, None)
         self.result_, self.k_, self.ridge_, self.n_iter_ = result, result.k, risk.ridge, max(1, result.nit)
         self._selected = request.selected(result, self.n_features_in_)
@@ -243,6 +244,44 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         read = self._read(X, y, sample_weight, offset, reset=False)
         given = "X, y and sample_weight" if offset is None else "X, y, sample_weight and offset"
         return self._risk(self._maker(*read[1:]), *read, self.ridge_), given
+
+    def stability(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        offset: Any = None,
+        *,
+        n_pairs: int = 50,
+        random_state: Any = None,
+        verbose: int | None = None,
+    ) -> Stability:
+        """How often each feature is chosen on random halves of the rows, by fits with the k and the ridge of this one.
+
+        Parameters
+        ----------
+        X, y, sample_weight, offset
+            The data of the fit: an estimator does not keep them.
+        n_pairs : int
+            Pairs of halves without a common row; twice as many fits.
+        random_state : int, RandomState or None
+            For the halves.
+        verbose : int, optional
+            As for the estimators that cross-validate.
+
+        Returns
+        -------
+        Stability
+            Also in ``stability_``, where reports look for it.
+        """
+        check_is_fitted(self)
+        data = self._read(X, y, sample_weight, offset, reset=False)
+        self.stability_ = stability_of(self, data, n_pairs, random_state, verbose)
+        return self.stability_
+
+    def _layers(self, y: np.ndarray) -> np.ndarray | None:
+        """Labels of rows each kind of which must be there in every part of them."""
+        return None
 
     def __getattr__(self, name: str) -> Any:
         # no properties: those are evaluated by whoever lists the members of an estimator, and these take time

@@ -46,6 +46,9 @@ class _Classifier(ClassifierMixin, SparseLinearModel):  # type: ignore[misc]
         self.coef_ = x.reshape(-1, self.n_features_in_)
         self.intercept_ = np.atleast_1d(np.asarray(intercept, dtype=float))
 
+    def _layers(self, y: np.ndarray) -> np.ndarray:
+        return y
+
     @by_parts
     def decision_function(self, X: Any, offset: Any = None) -> np.ndarray:
         """x_iᵀw + b + offset: the log-odds (or margin) of the second class, or a column for each of several classes."""

@@ -15,6 +15,7 @@ from .concordance import concordance_index
 from .cross_validation import ChosenByCrossValidation
 from .elsewhere import by_parts
 from .request import Maker, classifier_ridge
+from .stability import Stability
 
 
 class _Outcome(NamedTuple):
@@ -120,6 +121,15 @@ class _Survival(SparseLinearModel):
         """
         outcome = _outcome(y, strata)
         return super().certify(X, outcome, sample_weight, offset, time_limit=time_limit, target_gap=target_gap)
+
+    def stability(
+        self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None, *, strata: Any = None, **options: Any
+    ) -> Stability:
+        """How often each feature is chosen on random halves of the rows, as for `SparseRegressor`; also with strata."""
+        return super().stability(X, _outcome(y, strata), sample_weight, offset, **options)
+
+    def _layers(self, y: np.ndarray) -> np.ndarray:
+        return np.asarray(y[:, 1])
 
     @by_parts
     def predict(self, X: Any, offset: Any = None) -> np.ndarray:

@@ -147,7 +147,9 @@ def _(path: SparsePath, told: Told) -> Page:
 
 @report_page.register
 def _(model: SparseLinearModel, told: Told) -> Page:
-    told.asked = {"estimator": repr(model), **told.asked}
+    told.asked = {"estimator": repr(model), **told.asked, **_chosen_by(model)}
+    told.stability = getattr(model, "stability_", None)
+    told.used = None if told.stability is None else model.get_support()
     if told.over_k is None and hasattr(model, "path_"):
         told.over_k = PathDisplay.from_estimator(model, ax=new_figure(1, 1)[1])
     return _estimator(model, told)
@@ -187,6 +189,18 @@ def _estimator(model: Any, told: Told) -> Page:
     outputs = outputs_of(model)
     told.feature_names = names_seen(model, size) if given is None else coordinate_names(given, size, outputs)
     return report_page(model.result_, told)
+
+
+def _chosen_by(model: SparseLinearModel) -> dict[str, str]:
+    """What chose k and the ridge, where they were not given."""
+    if (criterion := getattr(model, "criterion_", None)) is not None:
+        return {"k chosen by": f"{criterion}, an information criterion, on all rows"}
+    if hasattr(model, "cv_results_"):
+        rule = {"best": "the best mean score", "1se": "the smallest k within one standard error of the best"}[
+            model.rule
+        ]
+        return {"k and ridge chosen by": f"cross-validation in {model.n_splits_} folds, {rule}"}
+    return {}
 
 
 def _lead(tracker: IndexTracker, told: Told) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 
 from .._core.arrays import to_host
 from .._core.blocks import Html, claim, facts, paragraph, table
-from ..displays import ConvergenceDisplay, PathDisplay, TrackingDisplay, WeightsDisplay
+from ..displays import ConvergenceDisplay, PathDisplay, StabilityDisplay, TrackingDisplay, WeightsDisplay
 from ..displays.base import coordinate_names, new_figure
 from ..solver.path import SparsePath
 from ..solver.result import Result
@@ -36,6 +36,8 @@ class Told:
     spread: Any = None
     one_unit: bool = False  # weights of a portfolio are all shares
     fit: Fit | None = None
+    stability: Any = None
+    used: np.ndarray | None = None  # which features an estimator uses
 
 
 def asked(result: Result, told: Told) -> list[Html]:
@@ -197,6 +199,20 @@ def over_k(result: Result, told: Told) -> list[Html]:
     ]
 
 
+def stable(result: Result, told: Told) -> list[Html]:
+    """How often features were chosen on halves of the rows."""
+    found = told.stability
+    if found is None:
+        return []
+    display = StabilityDisplay(stability=found)
+    often = np.argsort(-found.frequencies, kind="stable")[: min(20, np.count_nonzero(found.frequencies))]
+    rows = {"name": [found.names[j] for j in often], "chosen": found.frequencies[often].tolist()}
+    rows["in the answer"] = ["yes" if told.used is not None and told.used[j] else "" for j in often]
+    caption = "How often each feature was chosen on random halves of the rows; dotted: three quarters of them."
+    picture_of = picture(display.plot, 0.8 + 0.25 * often.size, caption, "how often features are chosen", legend=False)
+    return [paragraph(found.words()), picture_of, table(rows, "most frequent first", formats={"chosen": ".0%"})]
+
+
 def proved(result: Result, told: Told) -> list[Html]:
     """The certificate and what it means, or that there is none."""
     certificate = result.certificate
@@ -258,6 +274,7 @@ SECTIONS = {
     "Tracking": tracking,
     "How it was found": convergence,
     "Other numbers of nonzeros": over_k,
+    "How stable the choice is": stable,
     "What is proved": proved,
 }
 
