@@ -107,6 +107,31 @@ def test_figure1(tmp_path):
     assert not figure1.FLOOR.preserves_support
 
 
+def test_promised_sparsity_small(tmp_path, capsys):
+    promised = load("promised_sparsity")
+    case = promised.diabetes(0.1)._replace(ks=(4, 8, 10))
+    assert_picture(promised.main(tmp_path, cases=[case])[0])
+    rows = [promised.promised(case, k) for k in case.ks]
+    for row in rows:  # no more than the truth, and never less than what is known beforehand
+        assert row["truth"] >= row["a posteriori"] >= (row["a priori"] or 0)
+    assert [row["a posteriori"] for row in rows][1:] == [7, 10] and "a posteriori" in capsys.readouterr().out
+
+
+def test_sparser_frontier_small(tmp_path):
+    frontier = load("sparser_frontier")
+    assert_picture(frontier.main(tmp_path, kappas=(2,), sizes=(8,))[0])
+    assert [frontier.frontier(method, 2, None) for method in ("IHT-2SP", "RegIHT", "ARHT")] == [4, 2, 2]
+    assert frontier.wasted("RegIHT", 8) > 2 and frontier.wasted("auto", 8) == 1
+
+
+def test_promises_page():
+    """What the page prints of a promise is what it says, but for seconds."""
+    text = page("what-is-promised")
+    block = next(code for code in blocks("python", text) if "ez.beats" in code)
+    told, shown = run(f"import ellzero as ez\n{block}").splitlines(), [line[4:] for line in text.splitlines()]
+    assert len(told) == 6 and all(line in shown for line in told[:-1])
+
+
 def test_figure1_is_drawn_for_the_readme():
     assert_picture(ROOT / "docs" / "figures" / "two_step_projection.png")
 
