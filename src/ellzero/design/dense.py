@@ -17,6 +17,7 @@ from .base import SMALL, Design, check_kind, in_double, is_native_float, not_fin
 # wins on small matrices.
 _ROW_ORDER_SHARE = 32
 _COLUMN_ORDER_SHARE = 5
+_IN_BLOCK = 2**22  # numbers gathered at a time where columns are multiplied with each other
 _IN_NEAREST_CACHE, _IN_CACHE = 2**12, 2**18  # numbers that stay there while sums are taken
 
 
@@ -117,6 +118,24 @@ class Dense(Design):
             gram += to_host(scaled.T @ scaled)
             mean += to_host(scaled.T @ root)
         return (weights * gram, weights * mean) if isinstance(weights, float) else (gram, mean)
+
+    def products(self, left: np.ndarray, right: np.ndarray, weights: np.ndarray | float) -> np.ndarray:
+        found, uniform = np.zeros((left.size, right.size)), isinstance(weights, float)
+        symmetric = left.size == right.size and np.array_equal(left, right)
+        for rows in row_blocks((self.shape[0], left.size + right.size), _IN_BLOCK):
+            A, B = (self._some(rows, index) for index in (left, right)) if not symmetric else [self._some(rows, left)] * 2
+            if not uniform:
+                B = B * np.sqrt(weights[rows])[:, None]
+                A = B if symmetric else A * np.sqrt(weights[rows])[:, None]
+            found += A.T @ B
+        return weights * found if uniform else found
+
+    def _some(self, rows: slice, index: np.ndarray) -> np.ndarray:
+        """X[rows, index] on the host and in double precision."""
+        block = self.X[rows]
+        if isinstance(block, np.ndarray):
+            return np.take(block, index, axis=1, mode="clip").astype(np.float64, copy=False)
+        return to_host(in_double(take(block, index, axis=1)))
 
     def grams(self, index: np.ndarray) -> np.ndarray | None:
         """Of columns that lie side by side, which need not be gathered."""

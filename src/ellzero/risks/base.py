@@ -123,6 +123,11 @@ class Risk(ABC):
         """The risk at w; see `Point`."""
         return Point(self, w, support)
 
+    @property
+    def origin(self) -> Point:
+        """The risk at 0; some keep it for the time of a run."""
+        return self.at(self.zero)
+
     def value(self, w: Array) -> float:
         """R(w)."""
         return self.at(self.as_vector(w)).value

@@ -60,6 +60,14 @@ class Curvature(ABC):
     def block(self, index: np.ndarray) -> np.ndarray:
         """G[index, index]."""
 
+    def remembers(self, n_columns: int) -> bool:
+        """Whether blocks of so many columns are dear, and what they share with those before is not computed anew."""
+        return False
+
+    def cross(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """G[rows, columns]."""
+        return np.asarray(to_host(self.columns(columns))[rows], dtype=float)
+
     def gathered(self, index: np.ndarray) -> np.ndarray | None:
         """G[index, index] from columns that were computed before, without a look at the data; None if one was not."""
         return None
@@ -124,6 +132,9 @@ class Derived(Curvature):
     def affords(self, n_columns: int) -> bool:
         return self.inner.affords(n_columns)
 
+    def remembers(self, n_columns: int) -> bool:
+        return self.inner.remembers(n_columns)
+
 
 class SelectedCurvature(Derived):
     """G on some of the coordinates."""
@@ -141,6 +152,9 @@ class SelectedCurvature(Derived):
 
     def images(self, index: np.ndarray, vectors: np.ndarray) -> np.ndarray:
         return np.asarray(to_host(self.inner.images(self.support[index], vectors))[self.support])
+
+    def cross(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        return self.inner.cross(self.support[rows], self.support[columns])
 
     def block(self, index: np.ndarray) -> np.ndarray:
         return self.inner.block(self.support[index])
@@ -178,7 +192,15 @@ class DampedCurvature(Derived):
         return images
 
     def block(self, index: np.ndarray) -> np.ndarray:
-        return self.inner.block(index) + np.diag(self.damping[index])
+        block = self.inner.block(index)
+        block[np.diag_indices_from(block)] += self.damping[index]
+        return block
+
+    def cross(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        found = self.inner.cross(rows, columns)
+        both, i, j = np.intersect1d(rows, columns, assume_unique=True, return_indices=True)
+        found[i, j] += self.damping[both]
+        return found
 
     def gathered(self, index: np.ndarray) -> np.ndarray | None:
         found = self.inner.gathered(index)

@@ -47,6 +47,12 @@ class Damped(Risk):
         return self.risk._gradient_of_rows(w, rows) + 2 * self._damping * w
 
     @property
+    def origin(self) -> Point:
+        point = self.at(self.zero)
+        point._state = self.risk.origin
+        return point
+
+    @property
     def smoothness(self) -> Constant:
         """That of R, plus twice the largest damping."""
         return Constant(self.risk.smoothness.value + 2 * float(self.damping.max()), "bound")

@@ -1,6 +1,7 @@
 """Risks of a linear prediction: what all of them share."""
 
 import math
+from functools import cached_property
 from inspect import getattr_static
 from typing import Any
 
@@ -14,6 +15,7 @@ from .accuracy import EPS, Measured
 from .base import Constant, Point, Risk, changed, own_names
 from .curvature import Curvature
 from .damped import Damped
+from .known import KnownProducts
 from .linear_accuracy import LinearPart, measure
 from .linear_curvature import LinearCurvature
 from .terms import LinearTerms
@@ -275,7 +277,19 @@ class LinearModel(LinearTerms):
         slopes = self._slope_bounds(reach)
         return None if slopes is None else self.n_terms * share * slopes * norms
 
+    @cached_property
+    def known(self) -> KnownProducts:
+        """XᵀΩX on the columns that a run looks at, Ω the shares of the rows, less what an intercept takes."""
+        weights = self.share if isinstance(self.share, float) else self.double_share
+        return KnownProducts(self.design.shape, LinearCurvature(self, weights, exact=True).products)
+
+    @cached_property
+    def origin(self) -> Point:  # type: ignore[override]
+        return self.at(self.zero)
+
     def forget(self) -> None:
+        for name in ("known", "origin"):
+            vars(self).pop(name, None)
         self.design.forget()
 
     def column_scales(self) -> np.ndarray | None:

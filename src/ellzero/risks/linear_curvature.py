@@ -5,8 +5,9 @@ from functools import cached_property
 
 import numpy as np
 
-from .._core.arrays import Array, index_like, like, namespace, to_host, waits
+from .._core.arrays import Array, finfo_eps, index_like, like, namespace, to_host, waits
 from .curvature import Curvature
+from .known import KnownProducts
 from .spectrum import ROUNDING
 from .terms import LinearTerms
 
@@ -100,8 +101,39 @@ class LinearCurvature(Curvature):
             images[index_like(index, images)] += 0.5 * self.model.ridge * like(vectors, images)
         return images
 
+    def remembers(self, n_columns: int) -> bool:
+        return KnownProducts.pays(n_columns, self.model.design.shape[1])
+
+    def cross(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        found = self.products(rows, columns)
+        both, i, j = np.intersect1d(rows, columns, assume_unique=True, return_indices=True)
+        found[i, j] += 0.5 * self.model.ridge
+        return found
+
+    def products(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """The same without the ridge."""
+        found = self.model.design.products(rows, columns, self.weights)
+        if self.model.fit_intercept:
+            means, constant = self._double_means
+            found -= self.total * np.outer(means[rows], means[columns])
+            found[constant[rows]], found[:, constant[columns]] = 0.0, 0.0
+        return found
+
+    @cached_property
+    def _double_means(self) -> tuple[np.ndarray, np.ndarray]:
+        """The means of the columns in double precision, and which columns are constant up to rounding."""
+        design, weights = self.model.design, np.broadcast_to(self.weights, self.model.n_terms)
+        double = finfo_eps(design.reference) < 1e-12
+        means = self.means if double else design.correlations(weights) / self.total
+        squares = self.model._column_squares if self.exact else design.square_sums(weights)
+        return means, squares - self.total * means**2 <= ROUNDING * squares
+
     def block(self, index: np.ndarray) -> np.ndarray:
         """G[index, index], from these columns of X alone."""
+        if self.remembers(index.size):
+            block = self.model.known.block(index) if self.exact else self.products(index, index)
+            block[np.diag_indices_from(block)] += 0.5 * self.model.ridge
+            return block
         whole = index.size == self.model.design.shape[1]  # a refit asks for all of its few columns
         block, squares = self.model.gram(self.weights, None if whole else index)
         if self.model.fit_intercept:
@@ -175,8 +207,13 @@ class ClassCurvature(LinearCurvature):
             # it vanishes along 1, which the products below do not see: any other value there makes it invertible
             self.inverse = _inverse(total + total.trace() / self.c)
 
+    cross = Curvature.cross
+
     def affords(self, n_columns: int) -> bool:
         return super().affords(n_columns * self.c)
+
+    def remembers(self, n_columns: int) -> bool:
+        return False
 
     def _bend(self, Z: np.ndarray) -> np.ndarray:
         """½D_i Z_i for predictions Z of shape (n, c, m)."""

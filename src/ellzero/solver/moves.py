@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._core.linear_systems import Factor
+
 
 class Exchange(NamedTuple):
     """A move from one choice to another: what leaves, what comes, and what it seems to gain.
@@ -56,11 +58,9 @@ def inverse(G: np.ndarray) -> np.ndarray:
     as it must be, for such a column costs nothing to drop. NaN where G is not finite.
     """
     diagonal = np.maximum(np.diagonal(G), 1e-300)
-    try:
-        if (np.diagonal(np.linalg.cholesky(G)) ** 2 > 1e-11 * diagonal).all():
-            return np.linalg.inv(G)
-    except np.linalg.LinAlgError:
-        pass
+    factor = Factor.of(G)
+    if factor is not None and (factor.pivots > 1e-11 * diagonal).all():
+        return factor.inverse()
     size = np.sqrt(diagonal)
     damped = G / size / size[:, None] + max(1e-13, 10 * np.finfo(float).eps * len(G)) * np.eye(len(G))
     try:
