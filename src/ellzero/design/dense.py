@@ -17,6 +17,7 @@ from .base import SMALL, Design, check_kind, in_double, is_native_float, not_fin
 # wins on small matrices.
 _ROW_ORDER_SHARE = 32
 _COLUMN_ORDER_SHARE = 5
+_GATHER = 120  # products that cost as much as to gather a number
 _IN_BLOCK = 2**22  # numbers gathered at a time where columns are multiplied with each other
 _IN_NEAREST_CACHE, _IN_CACHE = 2**12, 2**18  # numbers that stay there while sums are taken
 
@@ -32,7 +33,7 @@ class Dense(Design):
         self.X, self.reference = X, X
         self.shape = n, p = X.shape
         self._transpose = X.T
-        by_columns = isinstance(X, np.ndarray) and abs(X.strides[0]) < abs(X.strides[1])
+        self._by_columns = by_columns = isinstance(X, np.ndarray) and abs(X.strides[0]) < abs(X.strides[1])
         # blocks of rows are faster, but not of rows that lie scattered or are long
         self._in_one_sweep = isinstance(X, np.ndarray) and (by_columns or 16 * p > _IN_CACHE)
         few = p // (_COLUMN_ORDER_SHARE if by_columns else _ROW_ORDER_SHARE)
@@ -120,22 +121,29 @@ class Dense(Design):
         return (weights * gram, weights * mean) if isinstance(weights, float) else (gram, mean)
 
     def products(self, left: np.ndarray, right: np.ndarray, weights: np.ndarray | float) -> np.ndarray:
-        found, uniform = np.zeros((left.size, right.size)), isinstance(weights, float)
-        symmetric = left.size == right.size and np.array_equal(left, right)
-        for rows in row_blocks((self.shape[0], left.size + right.size), _IN_BLOCK):
-            A, B = (self._some(rows, index) for index in (left, right)) if not symmetric else [self._some(rows, left)] * 2
-            if not uniform:
-                B = B * np.sqrt(weights[rows])[:, None]
-                A = B if symmetric else A * np.sqrt(weights[rows])[:, None]
-            found += A.T @ B
-        return weights * found if uniform else found
+        n, p = self.shape
+        symmetric, root = np.array_equal(left, right), None
+        # few columns are multiplied with all of X rather than many gathered
+        whole = not symmetric and left.size * p <= _GATHER * right.size
+        found = np.zeros((left.size, p if whole else right.size))
+        for rows in row_blocks((n, left.size + found.shape[1]), _IN_BLOCK):
+            if not isinstance(weights, float):
+                root = np.sqrt(weights[rows])[:, None]
+            B = self._some(rows, None if whole else right, root)
+            found += (B if symmetric else self._some(rows, left, root)).T @ B
+        if whole:
+            found = found[:, right]
+        return weights * found if isinstance(weights, float) else found
 
-    def _some(self, rows: slice, index: np.ndarray) -> np.ndarray:
-        """X[rows, index] on the host and in double precision."""
+    def _some(self, rows: slice, index: np.ndarray | None, root: np.ndarray | None) -> np.ndarray:
+        """X[rows, index] on the host, in double precision, each row times its root."""
         block = self.X[rows]
-        if isinstance(block, np.ndarray):
-            return np.take(block, index, axis=1, mode="clip").astype(np.float64, copy=False)
-        return to_host(in_double(take(block, index, axis=1)))
+        if index is not None and not isinstance(block, np.ndarray):
+            block = take(block, index, axis=1)
+        elif index is not None:  # selected along the axis that is far apart in memory
+            block = block.T[index].T if self._by_columns else np.take(block, index, axis=1, mode="clip")
+        block = to_host(in_double(block))
+        return block if root is None else block * root
 
     def grams(self, index: np.ndarray) -> np.ndarray | None:
         """Of columns that lie side by side, which need not be gathered."""
