@@ -38,6 +38,7 @@ class Dense(Design):
         self._in_one_sweep = isinstance(X, np.ndarray) and (by_columns or 16 * p > _IN_CACHE)
         few = p // (_COLUMN_ORDER_SHARE if by_columns else _ROW_ORDER_SHARE)
         self._few_columns = few if n * p > SMALL else -1
+        self._kept_columns = p // _COLUMN_ORDER_SHARE if n * p > SMALL else -1  # no more than that share of memory
 
     @classmethod
     def recognises(cls, X: Any) -> bool:
@@ -81,7 +82,7 @@ class Dense(Design):
 
     def _gather(self, index: Array) -> Array:
         """X[:, index]; columns that the last call has gathered are not looked up again, for supports change little."""
-        if not isinstance(self.X, np.ndarray) or not 0 < index.size <= self._few_columns:
+        if not isinstance(self.X, np.ndarray) or not 0 < index.size <= self._kept_columns:
             return take(self.X, index, axis=1)
         if self._recent is None:
             gathered = np.ascontiguousarray(self.X[:, index].T)

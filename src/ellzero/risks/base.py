@@ -164,6 +164,13 @@ class Risk(ABC):
         """½∇²R at a point, known by its columns and its diagonal; None where these are not to be had."""
         return None
 
+    def metric(self, support: np.ndarray, size: float) -> np.ndarray | None:
+        """A matrix near ½∇²R on some coordinates, from what is known of their columns; None where that is no less work.
+
+        The size is that of the weights of the rows in ½∇²R, the sum of all of them.
+        """
+        return None
+
     # What some risks know of themselves, and nobody else has to ask them by their class for.
 
     def hessian_bound(self) -> tuple[np.ndarray, float, bool] | None:

@@ -66,6 +66,12 @@ class Damped(Risk):
         model = self.model or self.risk.curvature(point.state)
         return None if model is None else DampedCurvature(model, self.damping)
 
+    def metric(self, support: np.ndarray, size: float) -> np.ndarray | None:
+        G = self.risk.metric(support, size)
+        if G is not None:
+            G[np.diag_indices_from(G)] += self.damping[support]
+        return G
+
     def restrict(self, support: Any) -> Risk:
         index = check_indices(support, self.n_features, "support")
         return Damped(self.risk.restrict(index), self.damping[index])

@@ -283,6 +283,14 @@ class LinearModel(LinearTerms):
         weights = self.share if isinstance(self.share, float) else self.double_share
         return KnownProducts(self.design.shape, LinearCurvature(self, weights, exact=True).products)
 
+    def metric(self, support: np.ndarray, size: float) -> np.ndarray | None:
+        """As if all rows had the same curvature."""
+        if not (self.readable and self.n_outputs == 1 and KnownProducts.pays(support.size, self.design.shape[1])):
+            return None
+        G = size * self.known.block(support)
+        G[np.diag_indices_from(G)] += 0.5 * self.ridge
+        return G
+
     @cached_property
     def origin(self) -> Point:  # type: ignore[override]
         return self.at(self.zero)

@@ -21,7 +21,7 @@ class LinearCurvature(Curvature):
         How many numbers a set of columns may hold: no more than X itself.
     """
 
-    corrects = True
+    corrects = applies = True
 
     def __init__(self, model: LinearTerms, weights: np.ndarray | float, exact: bool = False) -> None:
         self.model, self.exact, self.spent = model, exact, 0
@@ -32,7 +32,7 @@ class LinearCurvature(Curvature):
         self._last: tuple[bytes, Array] | None = None
 
     @cached_property
-    def total(self) -> float:
+    def total(self) -> float:  # type: ignore[override]
         """ΣD."""
         return max(float(np.broadcast_to(self.weights, self.model.n_terms).sum()), 1e-300)
 
@@ -101,8 +101,21 @@ class LinearCurvature(Curvature):
             images[index_like(index, images)] += 0.5 * self.model.ridge * like(vectors, images)
         return images
 
+    def apply(self, vector: np.ndarray) -> np.ndarray:
+        design = self.model.design
+        z = to_host(design.forward(design.asarray(vector)))
+        image = to_host(design.adjoint(design.asarray(self.weights * z))).astype(float)
+        if self.model.fit_intercept:
+            image -= self.total * float(self.means @ vector) * self.means
+        return image + 0.5 * self.model.ridge * vector
+
+    def towards_piece(self, share: float) -> Curvature:
+        if not isinstance(self.piece, LinearCurvature):
+            return self
+        return LinearCurvature(self.model, share * self.weights + (1 - share) * self.piece.weights)
+
     def remembers(self, n_columns: int) -> bool:
-        return KnownProducts.pays(n_columns, self.model.design.shape[1])
+        return self.applies and KnownProducts.pays(n_columns, self.model.design.shape[1])
 
     def cross(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         found = self.products(rows, columns)
@@ -207,13 +220,10 @@ class ClassCurvature(LinearCurvature):
             # it vanishes along 1, which the products below do not see: any other value there makes it invertible
             self.inverse = _inverse(total + total.trace() / self.c)
 
-    cross = Curvature.cross
+    applies, cross = False, Curvature.cross
 
     def affords(self, n_columns: int) -> bool:
         return super().affords(n_columns * self.c)
-
-    def remembers(self, n_columns: int) -> bool:
-        return False
 
     def _bend(self, Z: np.ndarray) -> np.ndarray:
         """½D_i Z_i for predictions Z of shape (n, c, m)."""

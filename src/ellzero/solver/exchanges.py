@@ -148,7 +148,7 @@ class SwapSearch:
             proposed = proposed_support(problem.gamma, sparsity, v, problem.kept)
             stay = stay if proposed is None else proposed
         try:
-            return self._refit(stay, point)
+            return refit(problem.risk, problem.gamma, stay, point.w, self.units, self.deadline)
         except EmptySlice:
             return point
 
@@ -160,8 +160,8 @@ class SwapSearch:
         return self._refit_from_data(support, start)
 
     def _refit_from_data(self, support: np.ndarray, start: Point | None) -> Point:
-        w = None if start is None else start.w
-        return refit(self.problem.risk, self.problem.gamma, support, w, self.units, self.deadline)
+        w, value = (None, math.inf) if start is None else (start.w, start.value)
+        return refit(self.problem.risk, self.problem.gamma, support, w, self.units, self.deadline, value)
 
     @np.errstate(over="ignore", invalid="ignore")
     def best_of_all(self, point: Point) -> Point:

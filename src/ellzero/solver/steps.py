@@ -164,7 +164,7 @@ class PursuitStep:
         own = to_host(point.support) if point.refitted and point.support is not None else None
         if wide and own is not None:
             w, support = project(self._among_more(point, gradient, own, model))
-            if not np.array_equal(to_host(support), own) and (trial := self._better(point, w, to_host(support))):
+            if not np.array_equal(to_host(support), own) and (trial := self._better(point, w, to_host(support), True)):
                 return trial
         direction, size, farther, tried = metric * gradient, self.size, quadratic, own
         for _ in range(self.tries):
@@ -175,7 +175,7 @@ class PursuitStep:
                     break  # smaller steps change the support even less
                 size, farther = 2.0 * size, True
                 continue
-            if (tried is None or not np.array_equal(chosen, tried)) and (trial := self._better(point, w, chosen)):
+            if (tried is None or not np.array_equal(chosen, tried)) and (trial := self._better(point, w, chosen, quadratic)):
                 self.size, self.largest_L = size, max(self.largest_L, 1 / size)
                 return trial
             if size > self.size or time.perf_counter() > self.deadline():
@@ -183,10 +183,11 @@ class PursuitStep:
             tried, size = chosen, 0.5 * size
         raise Stop(Status.SETTLED)
 
-    def _better(self, point: Point, w: Array, support: np.ndarray) -> Point | None:
-        """The refitted point, if it is better."""
-        trial = refit(point.risk, self.problem.gamma, support, w, self.units, self.deadline())
+    def _better(self, point: Point, w: Array, support: np.ndarray, quadratic: bool) -> Point | None:
+        """The refitted point, if it is better; refits in several steps begin at the last point, a good one."""
+        start = w if quadratic else point.w
         value = self.counts.base_value(point)
+        trial = refit(point.risk, self.problem.gamma, support, start, self.units, self.deadline(), value)
         trial.refitted = True
         return trial if self.counts.base_value(trial) < value - 1e-12 * abs(value) else None
 
