@@ -277,22 +277,17 @@ class LinearModel(LinearTerms):
         slopes = self._slope_bounds(reach)
         return None if slopes is None else self.n_terms * share * slopes * norms
 
-    @cached_property
-    def known(self) -> KnownProducts:
-        """XᵀΩX on the columns that a run looks at, Ω the shares of the rows, less what an intercept takes."""
-        weights = self.share if isinstance(self.share, float) else self.double_share
-        return KnownProducts(self.design.shape, LinearCurvature(self, weights, exact=True).products)
-
     def metric(self, support: np.ndarray, size: float) -> np.ndarray | None:
         """As if all rows had the same curvature."""
         if not (self.readable and self.n_outputs == 1 and KnownProducts.pays(support.size, self.design.shape[1])):
             return None
-        G = size * self.known.block(support)
+        weights = self.share if isinstance(self.share, float) else self.double_share
+        G = size * self.known.block(support, LinearCurvature(self, weights, exact=True).products)
         G[np.diag_indices_from(G)] += 0.5 * self.ridge
         return G
 
     @cached_property
-    def origin(self) -> Point:  # type: ignore[override]
+    def origin(self) -> Point:
         return self.at(self.zero)
 
     def forget(self) -> None:

@@ -32,7 +32,7 @@ class LinearCurvature(Curvature):
         self._last: tuple[bytes, Array] | None = None
 
     @cached_property
-    def total(self) -> float:  # type: ignore[override]
+    def total(self) -> float:
         """ΣD."""
         return max(float(np.broadcast_to(self.weights, self.model.n_terms).sum()), 1e-300)
 
@@ -119,7 +119,7 @@ class LinearCurvature(Curvature):
 
     def cross(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         found = self.products(rows, columns)
-        both, i, j = np.intersect1d(rows, columns, assume_unique=True, return_indices=True)
+        _, i, j = np.intersect1d(rows, columns, assume_unique=True, return_indices=True)
         found[i, j] += 0.5 * self.model.ridge
         return found
 
@@ -144,7 +144,7 @@ class LinearCurvature(Curvature):
     def block(self, index: np.ndarray) -> np.ndarray:
         """G[index, index], from these columns of X alone."""
         if self.remembers(index.size):
-            block = self.model.known.block(index) if self.exact else self.products(index, index)
+            block = self.model.known.block(index, self.products) if self.exact else self.products(index, index)
             block[np.diag_indices_from(block)] += 0.5 * self.model.ridge
             return block
         whole = index.size == self.model.design.shape[1]  # a refit asks for all of its few columns

@@ -11,6 +11,7 @@ from .._core.arrays import Array, finfo_eps, namespace, scalar, to_host
 from .._core.validation import as_array, as_numbers, check_finite, check_nonnegative, check_vector
 from ..design import Design, as_design, take
 from .base import Constant, Risk, changed, no_longer_exact
+from .known import KnownProducts
 from .spectrum import Gram, extreme_eigenvalues, gram
 
 
@@ -49,6 +50,11 @@ class LinearTerms(Risk):
         if offset is not None:
             self.offset = self.design.asarray(self._check_offset(offset, self.n_terms))
         self._prepare()
+
+    @cached_property
+    def known(self) -> KnownProducts:
+        """XᵀΩX on the columns that a run looks at, Ω the shares of the rows, less what an intercept takes."""
+        return KnownProducts(self.design.shape)
 
     @property
     def _xp(self) -> Any:

@@ -81,10 +81,11 @@ def minimise_by_cuts(
 def minimise_non_negative(
     G: np.ndarray, b: np.ndarray, start: np.ndarray | None = None, deadline: float = math.inf
 ) -> np.ndarray | None:
-    """argmin uᵀGu - 2bᵀu over u >= 0; None if the search goes in circles. After the deadline, the better of two members.
+    """argmin uᵀGu - 2bᵀu over u >= 0; None if the search goes in circles.
 
     Block pivoting (Júdice & Pires 1994): those with a negative entry or a negative slope change sides, all at once as
-    long as this leaves fewer of them, else the last one alone, which ends for a positive definite G.
+    long as this leaves fewer of them, else the last one alone, which ends for a positive definite G. After the
+    deadline, the better of two members.
     """
     active = np.ones(b.size, dtype=bool) if start is None else start > 0
     tolerance, fewest, patience = 1e-13 * float(np.abs(b).max(initial=0.0)), b.size + 1, _PATIENCE

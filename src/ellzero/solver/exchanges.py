@@ -148,19 +148,21 @@ class SwapSearch:
             proposed = proposed_support(problem.gamma, sparsity, v, problem.kept)
             stay = stay if proposed is None else proposed
         try:
-            return refit(problem.risk, problem.gamma, stay, point.w, self.units, self.deadline)
+            return self._refit(stay, point, math.inf)
         except EmptySlice:
             return point
 
-    def _refit(self, support: np.ndarray, start: Point | None) -> Point:
+    def _refit(self, support: np.ndarray, start: Point | None, interest: float | None = None) -> Point:
+        """The best point of a support; what stays above the value of interest, that of the start, may end early."""
         if self.products is not None and start is not None:
             point = self.products.refit(self.problem.risk, support, np.flatnonzero(start.w))
             if point is not None:
                 return point
-        return self._refit_from_data(support, start)
+        return self._refit_from_data(support, start, interest)
 
-    def _refit_from_data(self, support: np.ndarray, start: Point | None) -> Point:
+    def _refit_from_data(self, support: np.ndarray, start: Point | None, interest: float | None = None) -> Point:
         w, value = (None, math.inf) if start is None else (start.w, start.value)
+        value = value if interest is None else interest
         return refit(self.problem.risk, self.problem.gamma, support, w, self.units, self.deadline, value)
 
     @np.errstate(over="ignore", invalid="ignore")
@@ -227,6 +229,7 @@ class SwapSearch:
             candidate = self._refit(support, point)
             if candidate.value < point.value - 1e-12 * abs(point.value):
                 return candidate
+        self.cut = time.perf_counter() > self.deadline
         return None
 
     def _rows(
@@ -278,7 +281,7 @@ class SwapSearch:
         outside[S] = False
         worth = np.where(outside, self._worth(c, price), 0.0)
         C = model.columns(S) if S.size and model.affords(S.size) else None
-        if C is not None and not self.problem.sparsity.plain:
+        if C is not None and not (self.problem.sparsity.plain or waits(C)):
             C = to_host(C)
         live = np.ones(S.size, dtype=bool) if self.problem.sparsity.atoms is None else diagonal[S] < 1e300
         H = inverse_where(model.block(S) if C is None or waits(C) else C[S], live) if S.size else np.empty((0, 0))

@@ -66,7 +66,7 @@ class ManyMoves:
         """The newcomers that gain most by themselves."""
         gain = self._score() ** 2 / self.diagonal
         best = np.argsort(-gain, kind="stable")[: self._most]
-        return best[gain[best] > 0]
+        return np.asarray(best[gain[best] > 0])
 
     def _paying(self, least: float) -> np.ndarray:
         """The newcomers that pay for a place by themselves, the best ones."""
@@ -102,12 +102,13 @@ class ManyMoves:
         x = np.concatenate([self.w[S], self.c[J]])
         fixed = np.isin(some, problem.kept)
         table = Table.of(G, x, S.size, fixed, problem.gamma.orthant, problem.sparsity.k)
+        first = table.inside.copy()
         table.improve(least, self.deadline)
         number = len(table.made)
         while number:
-            inside = np.arange(some.size) < S.size
+            inside = first.copy()
             for pivots in table.made[:number]:
                 for p in pivots:
                     inside[p] = not inside[p]
-            yield np.sort(some[inside])
+            yield np.sort(some[inside | fixed])
             number //= 4

@@ -82,13 +82,15 @@ def refit(
 
     Newton steps on the restricted risk, each the solution of a quadratic problem over the slice of Γ, with a line
     search; for a quadratic risk the first step is the answer. Risks without known curvature take accelerated
-    projected gradient steps. After the deadline, a reading of `time.perf_counter`, the best point so far is returned; so
-    it is where R will not come down to what is of interest.
+    projected gradient steps. After the deadline, a reading of `time.perf_counter`, the best point so far is returned;
+    so it is where R will not come down to what is of interest.
     """
     if (known := _from_products(risk, gamma, support, start, units, deadline)) is not None:
         return known
     part = risk.restrict(support)
-    here = _best(Piece(part, gamma, support, units, risk, interest), None if start is None else to_host(start)[support], deadline)
+    here = _best(
+        Piece(part, gamma, support, units, risk, interest), None if start is None else to_host(start)[support], deadline
+    )
     point = risk.at(scatter(here.w, index_like(support, here.w), risk.n_features), index_like(support, here.w))
     if risk.keeps_state and type(part) is type(risk):
         point._state = here.state  # the same predictions, without another look at the data
@@ -126,7 +128,7 @@ def _best(piece: Piece, start: np.ndarray | None, deadline: float) -> Point:
     if not here.w.shape[0]:
         return here
     with np.errstate(over="ignore", invalid="ignore"):
-        model = risk.curvature(here)
+        first, model = here, risk.curvature(here)
         if model is None or not model.exact:
             origin = risk.at(piece.project(risk.zero))
             # a step too far, where exp overflows, say; and gradient steps alone take long to come back from afar
@@ -134,6 +136,8 @@ def _best(piece: Piece, start: np.ndarray | None, deadline: float) -> Point:
                 here = origin
             if not math.isfinite(here.value):
                 here = _from_outside(piece, here, deadline)
+        if here is not first:
+            model = risk.curvature(here)
         if model is None:
             return accelerated(piece, here, deadline)
         return (_in_one_step if model.exact else newton)(piece, here, model, deadline)

@@ -85,9 +85,7 @@ class SingleMoves:
                 ranked.append(Exchange(out, (int(newcomer[at]),), seen[i], float(gain[at])))
         return ranked
 
-    def _swaps(
-        self, rivals: int, doubt: float, least: float
-    ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    def _swaps(self, rivals: int, doubt: float, least: float) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """Places of the support, the best newcomers for them that pay, or nearly, and their gains."""
         books = self.books
         S, C, H, h, loss = books.S, books.C, books.H, books.h, books.loss

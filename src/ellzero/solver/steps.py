@@ -156,15 +156,14 @@ class PursuitStep:
         metric = 1.0 if self.units is None else like(self.units.scales**2, gradient)
         gamma = self.problem.gamma
         model = point.risk.curvature(point) if gamma.whole_space or gamma.orthant else None
-        quadratic = model is not None and model.exact
-        wide = quadratic and gamma.whole_space
+        quadratic, kinks = model is not None and model.exact, model is not None and model.piece is not None
         if math.isnan(self.size):  # where the curvature changes or budgets bind, longer steps find more
             self.size = (2.0 if quadratic else 4.0) / _first_curvature(point, gradient, project, metric)
         # values that were refitted are the best on their support, others may still be improved there
         own = to_host(point.support) if point.refitted and point.support is not None else None
-        if wide and own is not None:
+        if model is not None and model.exact and gamma.whole_space and own is not None:
             w, support = project(self._among_more(point, gradient, own, model))
-            if not np.array_equal(to_host(support), own) and (trial := self._better(point, w, to_host(support), True)):
+            if not np.array_equal(to_host(support), own) and (trial := self._better(point, w, to_host(support))):
                 return trial
         direction, size, farther, tried = metric * gradient, self.size, quadratic, own
         for _ in range(self.tries):
@@ -175,7 +174,8 @@ class PursuitStep:
                     break  # smaller steps change the support even less
                 size, farther = 2.0 * size, True
                 continue
-            if (tried is None or not np.array_equal(chosen, tried)) and (trial := self._better(point, w, chosen, quadratic)):
+            start = point.w if kinks else w  # refits in many steps begin at a good point
+            if (tried is None or not np.array_equal(chosen, tried)) and (trial := self._better(point, start, chosen)):
                 self.size, self.largest_L = size, max(self.largest_L, 1 / size)
                 return trial
             if size > self.size or time.perf_counter() > self.deadline():
@@ -183,9 +183,8 @@ class PursuitStep:
             tried, size = chosen, 0.5 * size
         raise Stop(Status.SETTLED)
 
-    def _better(self, point: Point, w: Array, support: np.ndarray, quadratic: bool) -> Point | None:
-        """The refitted point, if it is better; refits in several steps begin at the last point, a good one."""
-        start = w if quadratic else point.w
+    def _better(self, point: Point, start: Array, support: np.ndarray) -> Point | None:
+        """The refitted point, if it is better."""
         value = self.counts.base_value(point)
         trial = refit(point.risk, self.problem.gamma, support, start, self.units, self.deadline(), value)
         trial.refitted = True
@@ -205,7 +204,6 @@ class PursuitStep:
             sparsity = sparsity.with_k(self._worth_a_look(point, slope, own))
         more = sparsity.best_support(slope)
         return refit(point.risk, self.problem.gamma, np.union1d(own, more), point.w, self.units, self.deadline()).w
-
 
     def _worth_a_look(self, point: Point, slope: np.ndarray, own: np.ndarray) -> int:
         """Twice the number of exchanges that would help if columns were orthogonal, and a few."""

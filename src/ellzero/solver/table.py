@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .moves import inverse
+from .._core.linear_systems import Factor
 
 _ALSO = 0.25  # of the best gain, that another exchange must promise to be made before gains are computed anew
 _TOGETHER = 32  # exchanges, the most that are made before that
@@ -54,13 +54,32 @@ class Table:
     @classmethod
     def of(cls, G: np.ndarray, x: np.ndarray, n_inside: int, fixed: np.ndarray, positive: bool, k: int) -> Table:
         """From G on S and J, in this order, and x."""
-        m, T = n_inside, np.empty(G.shape)
-        H, C = inverse(G[:m, :m]) if m else np.empty((0, 0)), G[m:, :m]
+        m, diagonal = n_inside, np.maximum(np.diagonal(G), 1e-300)
+        factor = Factor.of(G[:m, :m]) if m else None
+        if m and (factor is None or not (factor.pivots > LEFT * diagonal[:m]).all()):
+            return cls._of_dependent(G, x, m, fixed, positive, k)
+        T, H, C = np.empty(G.shape), np.empty((0, 0)) if factor is None else factor.inverse(), G[m:, :m]
         np.negative(H, out=T[:m, :m])
         np.matmul(C, H, out=T[m:, :m])
         T[:m, m:] = T[m:, :m].T
         T[m:, m:] = G[m:, m:] - T[m:, :m] @ C.T
-        return cls(T, x, np.maximum(np.diagonal(G), 1e-300), np.arange(len(G)) < m, fixed, positive, k)
+        return cls(T, x, diagonal, np.arange(len(G)) < m, fixed, positive, k)
+
+    @classmethod
+    def _of_dependent(
+        cls, G: np.ndarray, x: np.ndarray, n_inside: int, fixed: np.ndarray, positive: bool, k: int
+    ) -> Table:
+        """The same where columns of S depend on each other: those that add nothing to the ones before stay outside."""
+        m = n_inside
+        slopes = G[:, :m] @ x[:m]
+        slopes[m:] += x[m:]
+        diagonal = np.maximum(np.diagonal(G), 1e-300)
+        table = cls(G.copy(), slopes, diagonal, np.zeros(len(G), dtype=bool), fixed, positive, k)
+        for p in range(m):
+            if table.T[p, p] > LEFT * diagonal[p]:
+                table.pivot(p)
+        table.k -= int(np.count_nonzero(fixed & ~table.inside))  # a place is theirs, whatever they add
+        return table
 
     def pivot(self, p: int) -> float:
         """Let p in or out; what R loses by that."""
@@ -80,14 +99,15 @@ class Table:
     def improve(self, least: float, deadline: float = math.inf) -> None:
         """Exchanges, as long as one gains more than `least`."""
         again = bool(np.isfinite(self.T).all() and np.isfinite(self.x).all())
-        while again and len(self.made) < 2 * len(self.x):  # more only if rounding lets them go in circles
+        tries = 0
+        while again and tries < 2 * len(self.x):  # more only if rounding lets them go in circles
             again, enough = False, least
             for gain, j, i in self._ranked(least):
                 if time.perf_counter() > deadline:
                     return
                 enough = max(enough, _ALSO * gain)
                 if self._gain(j, i) > enough:  # as it is after those before
-                    again = True
+                    again, tries = True, tries + 1
                     self._make([j] if i < 0 else [i, j], least)
 
     def _make(self, pivots: list[int], least: float) -> None:
@@ -115,7 +135,7 @@ class Table:
 
     def _gain(self, j: int, i: int) -> float:
         """What R loses if j comes for i, or into a free place."""
-        if self.inside[j] or (i >= 0 and not self.inside[i]):
+        if self.inside[j] or (i >= 0 and not (self.inside[i] and self.T[i, i] < 0)):
             return -math.inf
         if i < 0:
             return float(self._worth(self.x[j]) ** 2 / max(self.T[j, j], LEFT * self.diagonal[j]))
@@ -124,7 +144,7 @@ class Table:
         return float(self._worth(self.x[j] + b * w / h) ** 2 / room - w * w / h)
 
     def _worth(self, slope: np.ndarray) -> np.ndarray:
-        return np.maximum(slope, 0.0) if self.positive else np.abs(slope)
+        return np.asarray(np.maximum(slope, 0.0) if self.positive else np.abs(slope))
 
     def _ranked(self, least: float) -> list[tuple[float, int, int]]:
         """The best exchange, the best one of another newcomer for another place, and so on.
@@ -132,7 +152,9 @@ class Table:
         Each is a gain, a newcomer and a place, which is -1 where it is free.
         """
         T, x = self.T, self.x
-        places, rows = np.flatnonzero(self.inside & ~self.fixed), np.flatnonzero(~self.inside)
+        # rounding may have left nothing of a column beside the others, or less
+        places = np.flatnonzero(self.inside & ~self.fixed & (np.diagonal(T) < 0))
+        rows = np.flatnonzero(~self.inside & ~self.fixed)
         h, free = -T[places, places], self.k - int(np.count_nonzero(self.inside))
         loss = x[places] ** 2 / h
         # which newcomers cannot pay for the cheapest place: see `contenders`
