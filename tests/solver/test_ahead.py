@@ -127,6 +127,76 @@ def test_features_of_several_outputs_and_ranks(device):
         assert res.fun == pytest.approx(host.fun, rel=1e-4)
 
 
+@pytest.fixture
+def sizes(device, monkeypatch):
+    """How many numbers each look from the host at a tensor has brought there."""
+    numpy, seen = torch.Tensor.numpy, []
+
+    def counted(self, *args, **kwargs):
+        seen.append(self.numel())
+        return numpy(self, *args, **kwargs)
+
+    monkeypatch.setattr(torch.Tensor, "numpy", counted)
+    return seen
+
+
+N_ROWS, N_COLUMNS = 150, 1200
+GROUPS = np.arange(N_COLUMNS) // 6
+
+
+@pytest.mark.parametrize(
+    ("k", "n_outputs", "most"),
+    [
+        # the slopes after each removal, products of a short list; the curvature of the support is 30 times as long
+        (ez.sparsity.Groups(5, GROUPS), 1, 8 * N_COLUMNS),
+        (ez.sparsity.Groups(5, GROUPS[::-1].copy()), 1, 8 * N_COLUMNS),
+        (ez.sparsity.PerGroup(12, GROUPS, 2), 1, 13 * N_COLUMNS),
+        (ez.sparsity.Rows(12), 3, 3 * N_COLUMNS),
+        (ez.sparsity.Rank(2, (30, 40)), 1, N_COLUMNS),
+    ],
+    ids=repr,
+)
+def test_neither_the_data_nor_their_products_come_to_the_host(k, n_outputs, most, sizes):
+    X, y = problem(N_ROWS, N_COLUMNS, 12)
+    Y = y if n_outputs == 1 else np.column_stack([y, y - X[:, 3], 2 * y + X[:, 7]])
+    host = ez.minimize(ez.risks.LeastSquares(X.astype(float), Y.astype(float)), k)
+    risk = ez.risks.LeastSquares(torch.tensor(X), torch.tensor(Y))
+    sizes.clear()
+    res = ez.minimize(risk, k)
+    assert 0 < max(sizes) <= most < X.size / 8
+    assert res.fun == pytest.approx(host.fun, rel=1e-5)
+    if k.of_coordinates:
+        assert np.array_equal(res.support, host.support)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_exchanges_on_the_device_are_those_on_the_host(seed, device):
+    """Correlated columns, so that starts are poor and much is exchanged."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((80, 120))
+    X[:, 1:] += 0.9 * X[:, :-1]
+    Y = X[:, rng.permutation(120)[:12]] @ rng.standard_normal((12, 3)) + rng.standard_normal((80, 3))
+    groups = rng.integers(0, 30, 120)
+    for k, y in (
+        (ez.sparsity.Groups(4, groups), Y[:, 0]),
+        (ez.sparsity.PerGroup(9, groups, 1), Y[:, 0]),
+        (ez.sparsity.Rows(6), Y),
+    ):
+        here = ez.minimize(ez.risks.LeastSquares(X, y), k)
+        there = ez.minimize(ez.risks.LeastSquares(torch.tensor(X), torch.tensor(y)), k)
+        assert there.fun == pytest.approx(here.fun, rel=1e-9)
+
+
+def test_blocks_of_any_columns(device):
+    X = problem(50, 20)[0]
+    index = np.array([[3, 1, -1], [7, 0, 19], [5, -1, -1]])
+    found = as_design(torch.tensor(X)).grams(index)
+    for block, J in zip(found, index, strict=True):
+        J = J[J >= 0]
+        np.testing.assert_allclose(block[: J.size, : J.size], X[:, J].T.astype(float) @ X[:, J].astype(float))
+        assert not block[J.size :].any() and not block[:, J.size :].any()
+
+
 @pytest.mark.parametrize("k", [1, 3, 7, 8])
 @pytest.mark.parametrize("keep", [None, np.array([0, 6])])
 def test_ties_go_to_the_lowest_index(k, keep, device):

@@ -13,8 +13,9 @@ from common import membership, support_preserving_sets
 from ellzero import sets as S
 from ellzero.risks.damped import Damped
 from ellzero.sets._quadratic import minimise_on_polyhedron
-from ellzero.solver.exchanges import SwapSearch, _contenders, refit
+from ellzero.solver.exchanges import SwapSearch, refit
 from ellzero.solver.problem import Problem
+from ellzero.solver.single_moves import contenders
 from ellzero.sparsity import Coordinates
 from ellzero.testing import check_risk
 
@@ -191,7 +192,7 @@ class TestSwaps:
             q = np.maximum(model.diagonal - np.einsum("ij,jk,ik->i", C, H, C), 0.0)
             others = np.setdiff1d(np.arange(14), kept)
             worth = np.abs(point.gradient) / 2 * np.isin(np.arange(14), others)
-            left = _contenders(worth, model.diagonal, q, float(np.min(point.w[kept] ** 2 / np.diag(H))))
+            left = contenders(worth, model.diagonal, q, float(np.min(point.w[kept] ** 2 / np.diag(H))))
             for j in np.setdiff1d(others, left):
                 for i in range(4):
                     after = refit(risk, S.Everywhere(), np.sort(np.append(np.delete(kept, i), j)))

@@ -95,6 +95,11 @@ class Design(ABC):
     def moments(self, weights: np.ndarray | float) -> tuple[np.ndarray, np.ndarray]:
         """XᵀΩX and Xᵀω with Ω = diag(ω), on the host and in double precision whatever X is; ω may be one number."""
 
+    def products(self, left: np.ndarray, right: np.ndarray, weights: np.ndarray | float) -> np.ndarray:
+        """X_IᵀΩX_J for columns I and J, on the host and in double precision; ω may be one number."""
+        A, B = (to_host(in_double(self.columns(index).dense())) for index in (left, right))
+        return np.asarray(A.T @ (weights * B.T).T)
+
     def square_sums(self, weights: np.ndarray) -> np.ndarray:
         """Σ_i ω_i X_ij² for every column j, on the host and in double precision; ω may have several columns."""
         raise NotImplementedError

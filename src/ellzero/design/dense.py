@@ -17,6 +17,8 @@ from .base import SMALL, Design, check_kind, in_double, is_native_float, not_fin
 # wins on small matrices.
 _ROW_ORDER_SHARE = 32
 _COLUMN_ORDER_SHARE = 5
+_GATHER = 120  # products that cost as much as to gather a number
+_IN_BLOCK = 2**22  # numbers gathered at a time where columns are multiplied with each other
 _IN_NEAREST_CACHE, _IN_CACHE = 2**12, 2**18  # numbers that stay there while sums are taken
 
 
@@ -31,11 +33,12 @@ class Dense(Design):
         self.X, self.reference = X, X
         self.shape = n, p = X.shape
         self._transpose = X.T
-        by_columns = isinstance(X, np.ndarray) and abs(X.strides[0]) < abs(X.strides[1])
+        self._by_columns = by_columns = isinstance(X, np.ndarray) and abs(X.strides[0]) < abs(X.strides[1])
         # blocks of rows are faster, but not of rows that lie scattered or are long
         self._in_one_sweep = isinstance(X, np.ndarray) and (by_columns or 16 * p > _IN_CACHE)
         few = p // (_COLUMN_ORDER_SHARE if by_columns else _ROW_ORDER_SHARE)
         self._few_columns = few if n * p > SMALL else -1
+        self._kept_columns = p // _COLUMN_ORDER_SHARE if n * p > SMALL else -1  # no more than that share of memory
 
     @classmethod
     def recognises(cls, X: Any) -> bool:
@@ -79,7 +82,7 @@ class Dense(Design):
 
     def _gather(self, index: Array) -> Array:
         """X[:, index]; columns that the last call has gathered are not looked up again, for supports change little."""
-        if not isinstance(self.X, np.ndarray) or not 0 < index.size <= self._few_columns:
+        if not isinstance(self.X, np.ndarray) or not 0 < index.size <= self._kept_columns:
             return take(self.X, index, axis=1)
         if self._recent is None:
             gathered = np.ascontiguousarray(self.X[:, index].T)
@@ -117,6 +120,31 @@ class Dense(Design):
             gram += to_host(scaled.T @ scaled)
             mean += to_host(scaled.T @ root)
         return (weights * gram, weights * mean) if isinstance(weights, float) else (gram, mean)
+
+    def products(self, left: np.ndarray, right: np.ndarray, weights: np.ndarray | float) -> np.ndarray:
+        n, p = self.shape
+        symmetric, root = np.array_equal(left, right), None
+        # few columns are multiplied with all of X rather than many gathered
+        whole = not symmetric and left.size * p <= _GATHER * right.size
+        found = np.zeros((left.size, p if whole else right.size))
+        for rows in row_blocks((n, left.size + found.shape[1]), _IN_BLOCK):
+            if not isinstance(weights, float):
+                root = np.sqrt(weights[rows])[:, None]
+            B = self._some(rows, None if whole else right, root)
+            found += (B if symmetric else self._some(rows, left, root)).T @ B
+        if whole:
+            found = found[:, right]
+        return weights * found if isinstance(weights, float) else found
+
+    def _some(self, rows: slice, index: np.ndarray | None, root: np.ndarray | None) -> np.ndarray:
+        """X[rows, index] on the host, in double precision, each row times its root."""
+        block = self.X[rows]
+        if index is not None and not isinstance(block, np.ndarray):
+            block = take(block, index, axis=1)
+        elif index is not None:  # selected along the axis that is far apart in memory
+            block = block.T[index].T if self._by_columns else np.take(block, index, axis=1, mode="clip")
+        block = to_host(in_double(block))
+        return block if root is None else block * root
 
     def grams(self, index: np.ndarray) -> np.ndarray | None:
         """Of columns that lie side by side, which need not be gathered."""

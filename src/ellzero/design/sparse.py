@@ -82,6 +82,14 @@ class Sparse(Design):
         scaled = diags_array(root) @ self.X.astype(np.float64)
         return (scaled.T @ scaled).toarray(), scaled.T @ root
 
+    def products(self, left: np.ndarray, right: np.ndarray, weights: np.ndarray | float) -> np.ndarray:
+        A, B = (self._by_columns[:, index].astype(np.float64) for index in (left, right))
+        if isinstance(weights, float):
+            return weights * (A.T @ B).toarray()  # type: ignore[no-any-return]
+        from scipy.sparse import diags_array
+
+        return (A.T @ (diags_array(weights) @ B)).toarray()  # type: ignore[no-any-return]
+
     def square_sums(self, weights: np.ndarray) -> np.ndarray:
         if weights.ndim == 2:
             return np.asarray(self._transpose.astype(np.float64).power(2) @ weights)

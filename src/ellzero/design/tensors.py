@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .._core.arrays import Array, like, namespace, to_host
+from .._core.arrays import Array, index_like, like, namespace, to_host
 from .base import row_blocks
 from .dense import Dense
 
@@ -67,6 +67,24 @@ class Tensors(Dense):
             mean += weighted.sum(0)
         scale = weights if isinstance(weights, float) else 1.0
         return scale * to_host(gram), scale * to_host(mean)
+
+    def products(self, left: np.ndarray, right: np.ndarray, weights: np.ndarray | float) -> np.ndarray:
+        left_there, right_there = index_like(left, self.X), index_like(right, self.X)
+        found = self._double(np.zeros((left.size, right.size)))
+        for rows in row_blocks((self.shape[0], left.size + right.size), _BLOCK):
+            A, B = self.X[rows][:, left_there].double(), self.X[rows][:, right_there].double()
+            found += A.T @ (B if isinstance(weights, float) else self._double(weights[rows])[:, None] * B)
+        return (weights if isinstance(weights, float) else 1.0) * to_host(found)
+
+    def grams(self, index: np.ndarray) -> np.ndarray:
+        m, g = index.shape
+        columns = index_like(np.maximum(index, 0).ravel(), self.X)
+        found = self._double(np.zeros((m, g, g)))
+        for rows in row_blocks((self.shape[0], max(index.size, 1)), _BLOCK):
+            block = self.X[rows][:, columns].double().reshape(-1, m, g).permute(1, 2, 0)
+            found += block @ block.transpose(1, 2)
+        both = (index >= 0)[:, :, None] & (index >= 0)[:, None, :]
+        return np.where(both, to_host(found), 0.0)
 
     @cached_property
     def squares(self) -> np.ndarray:

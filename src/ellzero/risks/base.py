@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -18,6 +17,8 @@ from .._core.validation import NotFinite, as_numbers, check_indices, check_vecto
 from ..design import take
 from .accuracy import EPS, Measured, QuadraticForm, SmoothPart
 from .curvature import Curvature, SelectedCurvature
+from .facts import changed as changed
+from .facts import own_names as own_names
 from .point import Constant as Constant
 from .point import Point as Point
 from .point import no_longer_exact as no_longer_exact
@@ -116,6 +117,11 @@ class Risk(ABC):
         """The risk at w; see `Point`."""
         return Point(self, w, support)
 
+    @property
+    def origin(self) -> Point:
+        """The risk at 0; some keep it for the time of a run."""
+        return self.at(self.zero)
+
     def value(self, w: Array) -> float:
         """R(w)."""
         return self.at(self.as_vector(w)).value
@@ -155,6 +161,13 @@ class Risk(ABC):
 
     def curvature(self, point: Point) -> Curvature | None:
         """½∇²R at a point, known by its columns and its diagonal; None where these are not to be had."""
+        return None
+
+    def metric(self, support: np.ndarray, size: float) -> np.ndarray | None:
+        """A matrix near ½∇²R on some coordinates, from what is known of their columns; None where that is no less work.
+
+        The size is that of the weights of the rows in ½∇²R, the sum of all of them.
+        """
         return None
 
     # What some risks know of themselves, and nobody else has to ask them by their class for.
@@ -364,15 +377,6 @@ class Restricted(Risk):
         return take(self.risk.zero, self._index)
 
 
-def changed(thing: T, **facts: Any) -> T:
-    """A copy with other facts; what was computed from the old ones is forgotten."""
-    copied, kind = copy.copy(thing), type(thing)
-    for name in [name for name in vars(copied) if isinstance(getattr(kind, name, None), cached_property)]:
-        del vars(copied)[name]
-    vars(copied).update(facts)
-    return copied
-
-
 def _check_rows(rows: Any, n_terms: int) -> np.ndarray:
     """Terms to average over: integers of range(n_terms), repeats allowed; or a mask."""
     index = to_host(rows) if hasattr(rows, "detach") else np.asarray(rows)
@@ -383,13 +387,3 @@ def _check_rows(rows: Any, n_terms: int) -> np.ndarray:
     if index.min() < 0 or index.max() >= n_terms:
         raise IndexError(f"rows must lie in 0..{n_terms - 1} (the risk has {n_terms} terms), got {rows!r}")
     return index
-
-
-def own_names(cls: type, family: type) -> set[str]:
-    """What a class writes itself or takes from mixins, before the first of its bases that belongs to a family."""
-    own: set[str] = set()
-    for base in cls.__mro__:
-        if base is not cls and issubclass(base, family):
-            break
-        own |= vars(base).keys()
-    return own

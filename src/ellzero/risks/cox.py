@@ -12,6 +12,7 @@ from ..design import in_double
 from .accuracy import EPS, Measured
 from .base import Point, Risk, changed
 from .cox_accuracy import CoxPart, enclosed_gradient, measure
+from .curvature import Curvature
 from .linear import LinearModel
 from .linear_curvature import LinearCurvature
 from .partial_likelihood import Partial, PartialLikelihood
@@ -209,6 +210,8 @@ class CoxCurvature(LinearCurvature):
     The diagonal is one from above, ½ Σ_j chance_j (x_j - x̄)², as if all events were at once: for columns that do not go
     with time it is 1% too large, and as good for ranking as the exact one, which costs several times as much.
     """
+
+    applies, cross = False, Curvature.cross
 
     def __init__(self, model: Cox, look: Partial) -> None:
         super().__init__(model, math.nan)  # not weights of single rows

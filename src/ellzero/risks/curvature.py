@@ -22,6 +22,8 @@ class Curvature(ABC):
         Whether R is its own quadratic model.
     corrects : bool
         Whether `correction` is known where the model is exact; G is then made of products, and rounded itself.
+    applies : bool
+        Whether products with single vectors, `apply`, are quick.
     spent : int
         Products with the data so far.
     piece : Curvature, optional
@@ -37,6 +39,7 @@ class Curvature(ABC):
     n_shared: int = 1
     exact: bool = False
     corrects: bool = False
+    applies: bool = False
     spent: int = 0
 
     @abstractmethod
@@ -59,6 +62,27 @@ class Curvature(ABC):
     @abstractmethod
     def block(self, index: np.ndarray) -> np.ndarray:
         """G[index, index]."""
+
+    def remembers(self, n_columns: int) -> bool:
+        """Whether blocks of so many columns are dear, and what they share with those before is not computed anew."""
+        return False
+
+    @property
+    def total(self) -> float:
+        """How large G is beside the products of the columns, as weights of the rows that add up to it."""
+        return 1.0
+
+    def apply(self, vector: np.ndarray) -> np.ndarray:
+        """Gu, at one product with the data and one with their transpose; for those that say so."""
+        raise NotImplementedError
+
+    def towards_piece(self, share: float) -> Curvature:
+        """The mean of a share of this one and of the rest of its piece; itself where it has none."""
+        return self
+
+    def cross(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """G[rows, columns]."""
+        return np.asarray(to_host(self.columns(columns))[rows], dtype=float)
 
     def gathered(self, index: np.ndarray) -> np.ndarray | None:
         """G[index, index] from columns that were computed before, without a look at the data; None if one was not."""
@@ -124,6 +148,9 @@ class Derived(Curvature):
     def affords(self, n_columns: int) -> bool:
         return self.inner.affords(n_columns)
 
+    def remembers(self, n_columns: int) -> bool:
+        return self.inner.remembers(n_columns)
+
 
 class SelectedCurvature(Derived):
     """G on some of the coordinates."""
@@ -142,6 +169,9 @@ class SelectedCurvature(Derived):
     def images(self, index: np.ndarray, vectors: np.ndarray) -> np.ndarray:
         return np.asarray(to_host(self.inner.images(self.support[index], vectors))[self.support])
 
+    def cross(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        return self.inner.cross(self.support[rows], self.support[columns])
+
     def block(self, index: np.ndarray) -> np.ndarray:
         return self.inner.block(self.support[index])
 
@@ -154,6 +184,7 @@ class DampedCurvature(Derived):
         self.damping = damping
         self._last: tuple[bytes, Array] | None = None
         self.piece = inner.piece and DampedCurvature(inner.piece, damping)
+        self.applies = inner.applies
         self.n_shared, each = inner.n_shared, damping.reshape(inner.n_shared, -1)
         if inner.shared is not None and (each == each[0]).all():
             self.shared = DampedCurvature(inner.shared, each[0])
@@ -178,7 +209,25 @@ class DampedCurvature(Derived):
         return images
 
     def block(self, index: np.ndarray) -> np.ndarray:
-        return self.inner.block(index) + np.diag(self.damping[index])
+        block = self.inner.block(index)
+        block[np.diag_indices_from(block)] += self.damping[index]
+        return block
+
+    def cross(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        found = self.inner.cross(rows, columns)
+        both, i, j = np.intersect1d(rows, columns, assume_unique=True, return_indices=True)
+        found[i, j] += self.damping[both]
+        return found
+
+    @property
+    def total(self) -> float:
+        return self.inner.total
+
+    def apply(self, vector: np.ndarray) -> np.ndarray:
+        return np.asarray(self.inner.apply(vector) + self.damping * vector)
+
+    def towards_piece(self, share: float) -> Curvature:
+        return DampedCurvature(self.inner.towards_piece(share), self.damping)
 
     def gathered(self, index: np.ndarray) -> np.ndarray | None:
         found = self.inner.gathered(index)

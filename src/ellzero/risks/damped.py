@@ -47,6 +47,12 @@ class Damped(Risk):
         return self.risk._gradient_of_rows(w, rows) + 2 * self._damping * w
 
     @property
+    def origin(self) -> Point:
+        point = self.at(self.zero)
+        point._state = self.risk.origin
+        return point
+
+    @property
     def smoothness(self) -> Constant:
         """That of R, plus twice the largest damping."""
         return Constant(self.risk.smoothness.value + 2 * float(self.damping.max()), "bound")
@@ -59,6 +65,12 @@ class Damped(Risk):
     def curvature(self, point: Point) -> DampedCurvature | None:
         model = self.model or self.risk.curvature(point.state)
         return None if model is None else DampedCurvature(model, self.damping)
+
+    def metric(self, support: np.ndarray, size: float) -> np.ndarray | None:
+        G = self.risk.metric(support, size)
+        if G is not None:
+            G[np.diag_indices_from(G)] += self.damping[support]
+        return G
 
     def restrict(self, support: Any) -> Risk:
         index = check_indices(support, self.n_features, "support")

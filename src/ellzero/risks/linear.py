@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
+from functools import cached_property
 from inspect import getattr_static
 from typing import Any, Self
 
@@ -16,6 +17,7 @@ from .accuracy import EPS, Measured
 from .base import Constant, Point, Risk, changed, own_names
 from .curvature import Curvature
 from .damped import Damped
+from .known import KnownProducts
 from .linear_accuracy import LinearPart, enclosed_gradient, measure
 from .linear_curvature import LinearCurvature
 from .terms import LinearTerms
@@ -291,7 +293,22 @@ class LinearModel(LinearTerms):
         slopes = self._slope_bounds(reach)
         return None if slopes is None else self.n_terms * share * slopes * norms
 
+    def metric(self, support: np.ndarray, size: float) -> np.ndarray | None:
+        """As if all rows had the same curvature."""
+        if not (self.readable and self.n_outputs == 1 and KnownProducts.pays(support.size, self.design.shape[1])):
+            return None
+        weights = self.share if isinstance(self.share, float) else self.double_share
+        G = size * self.known.block(support, LinearCurvature(self, weights, exact=True).products)
+        G[np.diag_indices_from(G)] += 0.5 * self.ridge
+        return G
+
+    @cached_property
+    def origin(self) -> Point:
+        return self.at(self.zero)
+
     def forget(self) -> None:
+        for name in ("known", "origin"):
+            vars(self).pop(name, None)
         self.design.forget()
 
     def term_gradients(self, w: Array, rows: np.ndarray) -> Iterator[Array]:

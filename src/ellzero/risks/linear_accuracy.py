@@ -11,6 +11,7 @@ from .._core.arrays import finfo_eps, to_host, waits
 from .accuracy import EPS, TINY, Look, Measured, SmoothPart, accurate_product
 from .terms import LinearTerms
 
+_AT_A_TIME = 2**20  # entries of X
 _SMALL = 10**7  # entries of X that are copied to the host in double precision
 PLENTY = 1e-12  # a relative error that needs no second look
 _ENOUGH = 1e-9  # the same for data on a device, which twice the precision would keep waiting
@@ -160,7 +161,10 @@ class LinearMeasure(Measured):
 
 
 def plain_product(X: Any, w: np.ndarray, *less: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    z, size = X @ w, abs(X) @ np.abs(w)
+    # a block of columns at a time: the sizes of all entries would be as many as X has
+    z, size, step = X @ w, np.zeros(X.shape[0]), max(1, _AT_A_TIME // X.shape[0])
+    for start in range(0, w.size, step):
+        size += abs(X[:, start : start + step]) @ np.abs(w[start : start + step])
     for vector in less:
         z, size = z - vector, size + np.abs(vector)
     return z, np.zeros(z.size), (w.size + 4) * EPS * size

@@ -5,8 +5,9 @@ from functools import cached_property
 
 import numpy as np
 
-from .._core.arrays import Array, index_like, like, namespace, to_host, waits
+from .._core.arrays import Array, finfo_eps, index_like, like, namespace, to_host, waits
 from .curvature import Curvature
+from .known import KnownProducts
 from .spectrum import ROUNDING
 from .terms import LinearTerms
 
@@ -20,12 +21,13 @@ class LinearCurvature(Curvature):
         How many numbers a set of columns may hold: no more than X itself.
     """
 
-    corrects = True
+    corrects = applies = True
 
     def __init__(self, model: LinearTerms, weights: np.ndarray | float, exact: bool = False) -> None:
         self.model, self.exact, self.spent = model, exact, 0
         self.room = max(math.prod(model.design.shape), 10**7)
         self.weights = weights
+        self.applies = type(self).applies and not model.design.parted
         self._cache: dict[int, Array] = {}
         self._blocks: dict[bytes, np.ndarray] = {}
         self._last: tuple[bytes, Array] | None = None
@@ -113,8 +115,52 @@ class LinearCurvature(Curvature):
         z = z * (weights if isinstance(weights, float) or z.ndim == 1 else weights[:, None])
         return to_host(self.model.design.adjoint(z)).astype(float, copy=False)
 
+    def apply(self, vector: np.ndarray) -> np.ndarray:
+        design = self.model.design
+        z = to_host(design.forward(design.asarray(vector)))
+        image = to_host(design.adjoint(design.asarray(self.weights * z))).astype(float)
+        if self.model.fit_intercept:
+            image -= self.total * float(self.means @ vector) * self.means
+        return image + 0.5 * self.model.ridge * vector
+
+    def towards_piece(self, share: float) -> Curvature:
+        if not isinstance(self.piece, LinearCurvature):
+            return self
+        return LinearCurvature(self.model, share * self.weights + (1 - share) * self.piece.weights)
+
+    def remembers(self, n_columns: int) -> bool:
+        return self.applies and KnownProducts.pays(n_columns, self.model.design.shape[1])
+
+    def cross(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        found = self.products(rows, columns)
+        _, i, j = np.intersect1d(rows, columns, assume_unique=True, return_indices=True)
+        found[i, j] += 0.5 * self.model.ridge
+        return found
+
+    def products(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """The same without the ridge."""
+        found = self.model.design.products(rows, columns, self.weights)
+        if self.model.fit_intercept:
+            means, constant = self._double_means
+            found -= self.total * np.outer(means[rows], means[columns])
+            found[constant[rows]], found[:, constant[columns]] = 0.0, 0.0
+        return found
+
+    @cached_property
+    def _double_means(self) -> tuple[np.ndarray, np.ndarray]:
+        """The means of the columns in double precision, and which columns are constant up to rounding."""
+        design, weights = self.model.design, np.broadcast_to(self.weights, self.model.n_terms)
+        double = finfo_eps(design.reference) < 1e-12
+        means = self.means if double else design.correlations(weights) / self.total
+        squares = self.model._column_squares if self.exact else design.square_sums(weights)
+        return means, squares - self.total * means**2 <= ROUNDING * squares
+
     def block(self, index: np.ndarray) -> np.ndarray:
         """G[index, index], from these columns of X alone."""
+        if self.remembers(index.size):
+            block = self.model.known.block(index, self.products) if self.exact else self.products(index, index)
+            block[np.diag_indices_from(block)] += 0.5 * self.model.ridge
+            return block
         whole = index.size == self.model.design.shape[1]  # a refit asks for all of its few columns
         block, squares = self.model.gram(self.weights, None if whole else index)
         if self.model.fit_intercept:
@@ -188,6 +234,8 @@ class ClassCurvature(LinearCurvature):
             total = np.diag(self.weighted.sum(axis=0)) - self.weighted.T @ self.probability
             # it vanishes along 1, which the products below do not see: any other value there makes it invertible
             self.inverse = _inverse(total + total.trace() / self.c)
+
+    applies, cross = False, Curvature.cross
 
     def affords(self, n_columns: int) -> bool:
         return super().affords(n_columns * self.c)

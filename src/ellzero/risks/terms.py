@@ -13,6 +13,7 @@ from .._core.validation import as_array, as_numbers, check_finite, check_nonnega
 from ..design import ByRow, Design, as_design, extent, take, totals
 from .accuracy import EPS
 from .base import Constant, Risk, changed, no_longer_exact
+from .known import KnownProducts
 from .spectrum import Gram, extreme_eigenvalues, gram
 
 
@@ -51,6 +52,11 @@ class LinearTerms(Risk):
         if offset is not None:
             self.offset = self.design.by_row(self._check_offset(offset, self.n_terms))
         self._prepare()
+
+    @cached_property
+    def known(self) -> KnownProducts:
+        """XᵀΩX on the columns that a run looks at, Ω the shares of the rows, less what an intercept takes."""
+        return KnownProducts(self.design.shape)
 
     @property
     def _xp(self) -> Any:

@@ -11,6 +11,7 @@ from .._core.linear_systems import solve
 from .polyhedron import Polyhedron
 
 _EDGE = 1e-12  # relative: what lies so near a bound or a cap is on it
+_PATIENCE = 3  # pivots of all that is wrong after which it may be no less
 _STUCK = 1e-6  # how far from a set a point may be that no cut moves any more, relative to its size
 
 
@@ -77,20 +78,33 @@ def minimise_by_cuts(
     return near, A / units, owner
 
 
-def minimise_non_negative(G: np.ndarray, b: np.ndarray) -> np.ndarray | None:
-    """argmin uᵀGu - 2bᵀu over u >= 0 by active sets: drop what is negative, add what pays most; None if that cycles."""
-    active, tolerance = np.ones(b.size, dtype=bool), 1e-13 * float(np.abs(b).max(initial=0.0))
+def minimise_non_negative(
+    G: np.ndarray, b: np.ndarray, start: np.ndarray | None = None, deadline: float = math.inf
+) -> np.ndarray | None:
+    """argmin uᵀGu - 2bᵀu over u >= 0; None if the search goes in circles.
+
+    Block pivoting (Júdice & Pires 1994): those with a negative entry or a negative slope change sides, all at once as
+    long as this leaves fewer of them, else the last one alone, which ends for a positive definite G. After the
+    deadline, the better of two members.
+    """
+    active = np.ones(b.size, dtype=bool) if start is None else start > 0
+    tolerance, fewest, patience = 1e-13 * float(np.abs(b).max(initial=0.0)), b.size + 1, _PATIENCE
     for _ in range(3 * b.size + 10):
-        u = np.zeros(b.size)
-        u[active] = solve(G[np.ix_(active, active)], b[active])[0]
-        if (u < 0).any():
-            active &= u > 0
-            continue
-        pays = np.where(active, -np.inf, b - G @ u)
-        best = int(pays.argmax())
-        if pays[best] <= tolerance:
+        u, index = np.zeros(b.size), np.flatnonzero(active)
+        u[index] = solve(G[index[:, None], index], b[index])[0] if index.size < b.size else solve(G, b)[0]
+        wrong = np.flatnonzero(np.where(active, u < 0, b - G[:, index] @ u[index] > tolerance))
+        if not wrong.size:
             return u
-        active[best] = True
+        if time.perf_counter() > deadline:
+            members = [np.maximum(v, 0.0) for v in (u, u if start is None else start)]
+            return min(members, key=lambda v: float(v @ (G @ v - 2 * b)))
+        if wrong.size < fewest:
+            fewest, patience = wrong.size, _PATIENCE
+        elif patience:
+            patience -= 1
+        else:
+            wrong = wrong[-1:]
+        active[wrong] = ~active[wrong]
     return None
 
 

@@ -1,5 +1,6 @@
 """Sets that constrain each coordinate by itself."""
 
+import math
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -125,6 +126,12 @@ class NonNegative(_Elementwise):
     def quadratic_minimum(self, G: np.ndarray, b: np.ndarray, support: np.ndarray) -> np.ndarray | None:
         """argmin uᵀGu - 2bᵀu over u >= 0; None if the search for it goes in circles."""
         return minimise_non_negative(G, b) if np.isfinite(G).all() else None
+
+    def minimise_quadratic(
+        self, G: np.ndarray, b: np.ndarray, support: np.ndarray, start: np.ndarray, deadline: float = math.inf
+    ) -> np.ndarray:
+        found = minimise_non_negative(G, b, start, deadline) if np.isfinite(G).all() else None
+        return super().minimise_quadratic(G, b, support, start, deadline) if found is None else found
 
     def _score_rows(self, z: Array, mu: float, *parameters: Any) -> Array:
         return z

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .._core.arrays import to_host
+from .._core.arrays import waits
 from ..risks.curvature import Curvature
 from .moves import Books, Exchange, inverse_where
 from .problem import Problem
@@ -188,8 +188,7 @@ class AtomMoves:
             moves.append(np.zeros((S.size, 1)))
         U = np.concatenate(moves, axis=1)
         slopes = np.zeros((books.c.size + 1, len(self.places)))
-        # C holds its columns one after the other: this order of the factors is the quicker one
-        slopes[:-1] = to_host(books.images(U)) if books.C is None else (U.T @ books.C.T).T
+        slopes[:-1] = books.times(U)
         slopes[:-1] += books.c[:, None]
         if not self.problem.gamma.whole_space:
             slopes[:-1] = np.sign(slopes[:-1]) * self.worth(slopes[:-1], books.price[:, None])
@@ -202,16 +201,20 @@ class AtomMoves:
 
     def _rows(self, kind: Kind) -> np.ndarray:
         """C_Jᵀ in the units of the atoms, of shape (|S|, m, g)."""
-        assert self.books.C is not None
-        rows = self.books.C.T[:, kind.index.ravel()] * kind.scale.ravel()
+        index, C = kind.index.ravel(), self.books.C
+        assert C is not None
+        rows = (self.books.rows(index).T if waits(C) else C.T[:, index]) * kind.scale.ravel()
         return np.asarray(rows.reshape(len(rows), *kind.index.shape))
 
     def _most(self, kind: Kind) -> np.ndarray:
         """What each atom gains at most in each place."""
         found = [np.empty((0, len(self.places)))]
         for some in self._some(kind):
-            C = self._rows(some)
-            Q = some.G - C.transpose(1, 2, 0) @ _times(self.books.H, C).transpose(1, 0, 2)
+            if waits(self.books.C):
+                Q = some.G - self.books.overlaps(some.index) * (some.scale[:, :, None] * some.scale[:, None, :])
+            else:
+                C = self._rows(some)
+                Q = some.G - C.transpose(1, 2, 0) @ _times(self.books.H, C).transpose(1, 0, 2)
             found.append(_at_most(Q, some.slopes))
         return np.concatenate(found)
 

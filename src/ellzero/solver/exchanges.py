@@ -12,47 +12,26 @@ from typing import Any
 
 import numpy as np
 
-from .._core.arrays import Array, index_like, like, namespace, to_host, waits
+from .._core.arrays import to_host, waits
 from ..risks.base import Point
 from ..sets import ConstraintSet, EmptySlice
 from .atom_moves import AtomMoves, Kind, kinds_of, layout
-from .moves import Books, Exchange, chunks, inverse_where
+from .many_moves import ManyMoves
+from .moves import Books, Exchange, inverse_where
 from .pair_moves import NEWCOMERS, PairMoves
 from .problem import Problem
 from .products import Products
 from .projections import proposed_support
 from .refit import Units, refit
 from .row_moves import are_rows, row_gains
+from .single_moves import BATCH, DOUBT, SingleMoves, inside
 
-_BATCH = 8  # exchanges tried in a round; places looked at where not all can be
 _SMALL = 1000  # exchanges so few that a second look at the end of a search is worth its time
-_RIVALS = 3  # newcomers tried for a place where the formula is not the truth
-_SHARE = 0.5  # of the square of a column left out, inside the span of the kept ones; more is not looked for
-_DOUBT = 0.25  # how much of the cost of a place the formula may be wrong by
 
 
 def _worthy(diagonal: np.ndarray) -> np.ndarray:
     """The diagonal of G, so that a column of zeros is worth nothing."""
     return np.where(diagonal > 1e-300, diagonal, 1e300)
-
-
-def _contenders(worth: np.ndarray, diagonal: np.ndarray, q: np.ndarray, loss: float) -> np.ndarray:
-    """The newcomers j that may pay for the cheapest place, the one of this loss ω²: without them none helps.
-
-    With a_j the worth of the slope and t_j = G_jj - q_j the part of column j inside the span of the kept ones, so that
-    β² <= t_j: (a_j + |β|ω)² <= ω²(q_j + β²) for all such β if and only if a_j <= ω(√G_jj - √t_j), and then the
-    exchange does not help for any larger ω either.
-    """
-    span = np.sqrt(diagonal) - np.sqrt(np.maximum(diagonal - q, 0.0))
-    return np.flatnonzero(worth > (1 - 1e-9) * math.sqrt(loss) * span)
-
-
-def _inside(C: Array, H: np.ndarray) -> np.ndarray:
-    """Σ_lm C_jl H_lm C_jm for every row j of C: what of a column lies inside the span of the kept ones."""
-    if waits(C):
-        double = namespace(C).astype(C, namespace(C).float64)
-        return to_host(namespace(C).sum((double @ like(H, double)) * double, axis=1))
-    return np.concatenate([np.einsum("ij,ij->j", H @ part, part) for part in chunks(C.T, len(H))])
 
 
 @dataclass
@@ -169,20 +148,22 @@ class SwapSearch:
             proposed = proposed_support(problem.gamma, sparsity, v, problem.kept)
             stay = stay if proposed is None else proposed
         try:
-            return self._refit(stay, point)
+            return self._refit(stay, point, math.inf)
         except EmptySlice:
             return point
 
-    def _refit(self, support: np.ndarray, start: Point | None) -> Point:
+    def _refit(self, support: np.ndarray, start: Point | None, interest: float | None = None) -> Point:
+        """The best point of a support; what stays above the value of interest, that of the start, may end early."""
         if self.products is not None and start is not None:
             point = self.products.refit(self.problem.risk, support, np.flatnonzero(start.w))
             if point is not None:
                 return point
-        return self._refit_from_data(support, start)
+        return self._refit_from_data(support, start, interest)
 
-    def _refit_from_data(self, support: np.ndarray, start: Point | None) -> Point:
-        w = None if start is None else start.w
-        return refit(self.problem.risk, self.problem.gamma, support, w, self.units, self.deadline)
+    def _refit_from_data(self, support: np.ndarray, start: Point | None, interest: float | None = None) -> Point:
+        w, value = (None, math.inf) if start is None else (start.w, start.value)
+        value = value if interest is None else interest
+        return refit(self.problem.risk, self.problem.gamma, support, w, self.units, self.deadline, value)
 
     @np.errstate(over="ignore", invalid="ignore")
     def best_of_all(self, point: Point) -> Point:
@@ -213,20 +194,23 @@ class SwapSearch:
         least = 1e-10 * (abs(point.value) + 1e-300)
         rows = self._rows(w, c, model, diagonal, least)
         if rows is not None:
-            best = self._try(rows[:_BATCH], point, S)
+            best = self._try(rows[:BATCH], point, S)
             return None if best is point else best
+        if ManyMoves.fit(self.problem, model, S.size):
+            many = ManyMoves(self.problem, model, S, w, c, diagonal, self._worth, self.deadline)
+            return self._first_better(many.supports(self.certain, least), point)
         books = self._books(w, c, S, model, diagonal)
         moves = AtomMoves(self.problem, books, exact, self.certain, self._worth)
         if single:
-            ranked = self._single(books, model, exact, least)
+            ranked = SingleMoves(self.problem, books, model, exact, self.thorough, self._worth).ranked(least)
         else:
-            doubt = 0.0 if exact or not self.thorough else _DOUBT
-            ranked = moves.ranked(partial(self._kinds, model), 1 if exact else _BATCH, doubt, least)
+            doubt = 0.0 if exact or not self.thorough else DOUBT
+            ranked = moves.ranked(partial(self._kinds, model), 1 if exact else BATCH, doubt, least)
         first = [move for move in ranked if move.rank == 0 and move.gain > least]
-        best = self._try(first[: _BATCH * (1 if exact else self.patience)], point, S)
+        best = self._try(first[: BATCH * (1 if exact else self.patience)], point, S)
         if best is point and self.thorough:  # the formula may be wrong about these
             done = set(first)
-            best = self._try([move for move in ranked if move not in done][:_BATCH], point, S)
+            best = self._try([move for move in ranked if move not in done][:BATCH], point, S)
         self.cut = self.cut or (not self.problem.sparsity.plain and time.perf_counter() > self.deadline)
         if best is point and self.certain and not (self.cut or self.problem.sparsity.plain):
             if single:
@@ -234,8 +218,19 @@ class SwapSearch:
             pairs = PairMoves(
                 self.problem, books, model, self._worth, *moves.nearest(NEWCOMERS // (1 if single else 2))
             )
-            best = self._try(pairs.ranked(0.0 if exact else _DOUBT, least)[:_BATCH], point, S)
+            best = self._try(pairs.ranked(0.0 if exact else DOUBT, least)[:BATCH], point, S)
         return None if best is point else best
+
+    def _first_better(self, supports: Iterator[np.ndarray], point: Point) -> Point | None:
+        """The first of the supports on which R is lower; None if there is none, or no time to look."""
+        for support in supports:
+            if time.perf_counter() > self.deadline:
+                break
+            candidate = self._refit(support, point)
+            if candidate.value < point.value - 1e-12 * abs(point.value):
+                return candidate
+        self.cut = time.perf_counter() > self.deadline
+        return None
 
     def _rows(
         self, w: np.ndarray, c: np.ndarray, model: Any, diagonal: np.ndarray, least: float
@@ -287,7 +282,7 @@ class SwapSearch:
         outside[S] = False
         worth = np.where(outside, self._worth(c, price), 0.0)
         C = model.columns(S) if S.size and model.affords(S.size) else None
-        if C is not None and not self.problem.sparsity.plain:
+        if C is not None and not (self.problem.sparsity.plain or waits(C)):
             C = to_host(C)
         live = np.ones(S.size, dtype=bool) if self.problem.sparsity.atoms is None else diagonal[S] < 1e300
         H = inverse_where(model.block(S) if C is None or waits(C) else C[S], live) if S.size else np.empty((0, 0))
@@ -296,68 +291,8 @@ class SwapSearch:
         loss[np.isin(S, self.problem.kept)] = np.inf
         q = diagonal
         if C is not None and self.problem.sparsity.atoms is None:
-            q = np.maximum(diagonal - _inside(C, H), 0.0)
+            q = np.maximum(diagonal - inside(C, H), 0.0)
         return Books(c, price, worth, outside, diagonal, q, S, w[S], C, H, h, loss, partial(model.images, S))
-
-    def _single(self, books: Books, model: Any, exact: bool, least: float) -> list[Exchange]:
-        """Exchanges of one coordinate for another, by their gain, and newcomers for places that are free.
-
-        Where the formula is the truth, the best newcomer of each place, if it gains more than `least`; elsewhere its
-        best few, and also those that seem a little too dear.
-        """
-        rivals, doubt = (_RIVALS, _DOUBT) if self.thorough and not exact else (1, 0.0)
-        S, free = books.S, self.problem.sparsity.k - books.S.size
-        found = list(self._swaps(books, model, rivals, doubt, least)) if S.size else []
-        if free > 0:
-            room = np.maximum(books.q, 1e-9 * books.diagonal)
-            won = np.where(books.outside, books.worth**2 / room, -np.inf)
-            allowed = self.problem.sparsity.exchangeable(S, np.arange(won.size))
-            if allowed is not None:
-                won[~allowed[:, -1]] = -np.inf
-            best = np.argsort(-won)[:free]
-            best = best[won[best] > least]
-            found.append((S.size + np.arange(best.size), best, won[best]))
-        if not found:
-            return []
-        place, newcomer, gain = (np.concatenate(parts) for parts in zip(*found, strict=True))
-        seen, ranked = dict.fromkeys(place.tolist(), -1), []
-        for at in np.argsort(-gain, kind="stable").tolist():
-            i = int(place[at])
-            seen[i] += 1
-            if seen[i] < rivals:
-                out = (int(S[i]),) if i < S.size else ()
-                ranked.append(Exchange(out, (int(newcomer[at]),), seen[i], float(gain[at])))
-        return ranked
-
-    def _swaps(
-        self, books: Books, model: Any, rivals: int, doubt: float, least: float
-    ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """Places of the support, the best newcomers for them that pay, or nearly, and their gains."""
-        S, C, H, h, loss = books.S, books.C, books.H, books.h, books.loss
-        if C is None:
-            places = self._vulnerable(loss, np.max(books.worth**2 / books.diagonal))
-            rows = np.flatnonzero(books.outside)
-            images = to_host(model.images(S, H[:, places])) if places.size else np.empty((rows.size + S.size, 0))
-        else:
-            places = np.arange(S.size)
-            rows = _contenders(books.worth, books.diagonal, books.q, (1 - doubt) * float(loss.min()))
-        columns = np.arange(places.size)
-        for some in chunks(rows, places.size):
-            B = images[some] if C is None else to_host(C[index_like(some, C)]) @ H
-            slope = books.c[some, None] + B * (books.values / h)[places]
-            room = books.diagonal[some, None]
-            if C is not None:
-                room = np.maximum(books.q[some, None] + B**2 / h[places], 1e-9 * room)
-            won = self._worth(slope, books.price[some, None], some) ** 2 / room
-            allowed = self.problem.sparsity.exchangeable(S, some)
-            if allowed is not None:
-                won[~allowed[:, places]] = -np.inf
-            for _ in range(min(rivals, some.size)):
-                best = won.argmax(axis=0)
-                value = won[best, columns]
-                good = value > (1 - doubt) * loss[places] + least
-                yield places[good], some[best[good]], (value - loss[places])[good]
-                won[best, columns] = -np.inf
 
     @cached_property
     def _layout(self) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -374,17 +309,6 @@ class SwapSearch:
         kinds = kinds_of(parts, model)
         self._known = kinds if chosen is None and model.exact else None
         return kinds
-
-    @staticmethod
-    def _vulnerable(loss: np.ndarray, reach: float) -> np.ndarray:
-        """Places that an exchange could pay for, where a look at all of them is too dear.
-
-        With ω² the loss, c_j²/G_jj <= reach and t_j the part of G_jj inside the span of the kept columns, no exchange
-        of this place helps if ω(1 - sqrt(t_j/G_jj)) >= sqrt(reach) for all j (see `_contenders`). The t_j would cost
-        a product with X for each kept column; that they are at most G_jj/2 is taken for granted.
-        """
-        cheap = np.flatnonzero(np.sqrt(loss) * (1 - math.sqrt(_SHARE)) < math.sqrt(reach))
-        return cheap[np.argsort(loss[cheap])][:_BATCH]
 
     def _worth(self, slope: np.ndarray, price: np.ndarray, rows: Any = slice(None)) -> np.ndarray:
         """How much slope remains after the price of the constraint, in the directions that Γ allows."""

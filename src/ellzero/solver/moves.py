@@ -6,6 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._core.arrays import index_like, like, namespace, to_host, waits
+from .._core.linear_systems import Factor
+from ..design import in_double
+
 
 class Exchange(NamedTuple):
     """A move from one choice to another: what leaves, what comes, and what it seems to gain.
@@ -25,7 +29,8 @@ class Books:
 
     Of the newcomers: the slope c without what the sum of a budget is worth, the price θ of a unit of a cap, the worth
     of the slope (0 for those inside), G_jj and q_j (G_jj where q is too dear). Of the places S: their values, C (None
-    where it is too dear), H, its diagonal, and the loss that removing each costs; and U ↦ G[:,S] U.
+    where it is too dear; on its device if X is on one), H, its diagonal, and the loss that removing each costs; and
+    U ↦ G[:,S] U.
     """
 
     c: np.ndarray
@@ -42,6 +47,26 @@ class Books:
     loss: np.ndarray
     images: Callable[[np.ndarray], Any]
 
+    def rows(self, index: np.ndarray) -> np.ndarray:
+        """C[index], on the host."""
+        return to_host(self.C[index_like(index, self.C)]).astype(float) if waits(self.C) else np.asarray(self.C[index])
+
+    def times(self, U: np.ndarray) -> np.ndarray:
+        """CU, on the host; where C is too dear, by a product with X for each column of U."""
+        if self.C is None:
+            return to_host(self.images(U))
+        if waits(self.C):
+            C = in_double(self.C)
+            return to_host(C @ like(U, C))
+        # C holds its columns one after the other: this order of the factors is the quicker one
+        return np.asarray((U.T @ self.C.T).T)
+
+    def overlaps(self, index: np.ndarray) -> np.ndarray:
+        """C_J H C_Jᵀ for each row J of an array of indices, computed where C is."""
+        C = in_double(self.C[index_like(index.ravel(), self.C)])
+        C = namespace(C).reshape(C, (*index.shape, -1))
+        return to_host((C @ like(self.H, C)) @ namespace(C).matrix_transpose(C))
+
 
 def chunks(a: np.ndarray, width: int) -> list[np.ndarray]:
     """Pieces of an array along its last axis, so many that this wide they stay in the cache."""
@@ -56,11 +81,9 @@ def inverse(G: np.ndarray) -> np.ndarray:
     as it must be, for such a column costs nothing to drop. NaN where G is not finite.
     """
     diagonal = np.maximum(np.diagonal(G), 1e-300)
-    try:
-        if (np.diagonal(np.linalg.cholesky(G)) ** 2 > 1e-11 * diagonal).all():
-            return np.linalg.inv(G)
-    except np.linalg.LinAlgError:
-        pass
+    factor = Factor.of(G)
+    if factor is not None and (factor.pivots > 1e-11 * diagonal).all():
+        return factor.inverse()
     size = np.sqrt(diagonal)
     damped = G / size / size[:, None] + max(1e-13, 10 * np.finfo(float).eps * len(G)) * np.eye(len(G))
     try:

@@ -72,7 +72,7 @@ class PairMoves:
         self.parts = np.array(filled)
         self.others = self.parts + width * (self.parts >= every.size)
         self.every, self.scale = every, 1 / np.sqrt(books.diagonal[every])
-        self.C = self.scale[:, None] * books.C[every]
+        self.C = self.scale[:, None] * books.rows(every)
         self.B = np.zeros((every.size + 2 * width, books.S.size))
         self.B[: every.size] = self.C @ books.H
         self.Q = np.eye(every.size + 2 * width) * (1 + 1e-9)

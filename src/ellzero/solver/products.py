@@ -11,9 +11,8 @@ from .._core.linear_systems import solve
 from ..risks.base import Point, Risk
 from ..risks.curvature import Curvature
 from .problem import Problem
+from .refit import LEAST
 from .row_moves import are_rows
-
-_LEAST = 0.01  # of R(0): below it digits of R are lost in R(0) - bᵀw
 
 
 @dataclass(frozen=True)
@@ -85,7 +84,7 @@ class Products:
             return None
         values, accurate = solve(G, self.b[:, F].T)
         value = self.base - float(np.sum(values * self.b[:, F].T))
-        if not (accurate and value > _LEAST * self.base):
+        if not (accurate and value > LEAST * self.base):
             return None
         W = np.zeros(self.b.shape)
         W[:, F] = values.T

@@ -1,16 +1,18 @@
 """The best values on a support: R minimised over a slice of Γ."""
 
 import math
-import time
 from dataclasses import dataclass
 
 import numpy as np
 
-from .._core.arrays import Array, index_like, like, norm, scatter, to_host
+from .._core.arrays import Array, finfo_eps, index_like, like, scatter, to_host
 from .._core.linear_systems import refined, solve
 from ..risks.base import Point, Risk
 from ..risks.curvature import Curvature
 from ..sets import ConstraintSet
+from .newton import accelerated, newton
+
+LEAST = 0.01  # of R(0): below it digits of R are lost in R(0) - bᵀw
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,12 @@ class Piece:
     gamma: ConstraintSet
     support: np.ndarray
     units: Units | None = None
+    whole: Risk | None = None  #: R itself
+    interest: float = math.inf  #: values of R above it are of no interest
+
+    def metric(self, size: float) -> np.ndarray | None:
+        """What is near the curvature of R up to a factor, this size of it, and at hand; None where nothing is."""
+        return None if self.whole is None or not self.gamma.whole_space else self.whole.metric(self.support, size)
 
     def project(self, u: Array) -> Array:
         """argmin ||w - u|| over the piece."""
@@ -68,18 +76,46 @@ def refit(
     start: Array | None = None,
     units: Units | None = None,
     deadline: float = math.inf,
+    interest: float = math.inf,
 ) -> Point:
     """argmin R(w) over w in Γ that are zero outside the support, for convex R: k unknowns.
 
     Newton steps on the restricted risk, each the solution of a quadratic problem over the slice of Γ, with a line
     search; for a quadratic risk the first step is the answer. Risks without known curvature take accelerated
-    projected gradient steps. After the deadline, a reading of `time.perf_counter`, the best point so far is returned.
+    projected gradient steps. After the deadline, a reading of `time.perf_counter`, the best point so far is returned;
+    so it is where R will not come down to what is of interest.
     """
+    if (known := _from_products(risk, gamma, support, start, units, deadline)) is not None:
+        return known
     part = risk.restrict(support)
-    here = _best(Piece(part, gamma, support, units), None if start is None else to_host(start)[support], deadline)
+    here = _best(
+        Piece(part, gamma, support, units, risk, interest), None if start is None else to_host(start)[support], deadline
+    )
     point = risk.at(scatter(here.w, index_like(support, here.w), risk.n_features), index_like(support, here.w))
     if risk.keeps_state and type(part) is type(risk):
         point._state = here.state  # the same predictions, without another look at the data
+    return point
+
+
+def _from_products(
+    risk: Risk, gamma: ConstraintSet, support: np.ndarray, start: Array | None, units: Units | None, deadline: float
+) -> Point | None:
+    """The same for a quadratic R on many columns, whose products are known for the most part; None elsewhere."""
+    origin = risk.origin
+    model = risk.curvature(origin)
+    if model is None or not (model.exact and model.remembers(support.size)):
+        return None
+    G, b = model.block(support), -0.5 * to_host(origin.gradient)[support].astype(float)
+    if not (np.isfinite(G).all() and np.isfinite(b).all()):
+        return None
+    first = np.zeros(support.size) if start is None else to_host(start)[support].astype(float)
+    values, accurate = Piece(risk, gamma, support, units).minimise(G, b, first, deadline)
+    if not accurate:
+        return None
+    point = risk.at(scatter(like(values, risk.zero), index_like(support, risk.zero), risk.n_features), support)
+    value = origin.value + float(values @ (G @ values - 2 * b))
+    if finfo_eps(risk.zero) < 1e-12 and value > LEAST * abs(origin.value):
+        point.answer(value)
     return point
 
 
@@ -92,7 +128,7 @@ def _best(piece: Piece, start: np.ndarray | None, deadline: float) -> Point:
     if not here.w.shape[0]:
         return here
     with np.errstate(over="ignore", invalid="ignore"):
-        model = risk.curvature(here)
+        first, model = here, risk.curvature(here)
         if model is None or not model.exact:
             origin = risk.at(piece.project(risk.zero))
             # a step too far, where exp overflows, say; and gradient steps alone take long to come back from afar
@@ -100,57 +136,34 @@ def _best(piece: Piece, start: np.ndarray | None, deadline: float) -> Point:
                 here = origin
             if not math.isfinite(here.value):
                 here = _from_outside(piece, here, deadline)
-            if piece.gamma.whole_space and (found := risk.minimum(here.w)) is not None:
-                return risk.at(found)
-        return _accelerated(piece, here, deadline) if model is None else _newton(piece, here, deadline)
-
-
-def _newton(piece: Piece, here: Point, deadline: float) -> Point:
-    bold, caution, part = 1.0, 0.1, piece.risk
-    for _ in range(300):  # a few, where all goes well
-        model, values = part.curvature(here), to_host(here.w).astype(float)
-        assert model is not None  # or `refit` had gone another way
-        if model.exact and piece.gamma.whole_space and (one := model.shared) is not None:
-            found, accurate = _for_all_outputs(part, one, model.n_shared)
-            if found is not None and (accurate or model.corrects):
-                there = part.at(like(found, here.w))
-                return there if accurate else _polished(model, there)
-        every = np.arange(values.size)
-        G = model.block(every) / bold
-        if (local := model.piece) is not None:
-            # a majoriser crawls where a loss has kinks; its Hessian alone may be singular, and far from R
-            G = caution * G + (1 - caution) * local.block(every)
-        # where one step is enough it starts from the origin: the same answer to the last digit, whatever the start
-        base = part.at(part.zero) if model.exact else here
-        b = G @ to_host(base.w).astype(float) - 0.5 * to_host(base.gradient)
-        if not (np.isfinite(G).all() and np.isfinite(b).all()):
-            return _accelerated(piece, here, deadline)
-        target, accurate = piece.minimise(G, b, values, deadline)
+        if here is not first:
+            model = risk.curvature(here)
+        if model is None:
+            return accelerated(piece, here, deadline)
         if model.exact:
-            if accurate:
-                return part.at(like(target, here.w))
-            if model.corrects:
-                return _polished(model, part.at(like(target, here.w)))
-            return part.at(like(refined(G, b, target), here.w))
-        there = _along(part, here, target - values)
-        if there is here:
-            if local is not None and caution < 1.0:
-                caution = 1.0
-                continue
-            downhill = float(to_host(here.gradient) @ (target - values)) <= 0
-            return here if downhill else _accelerated(piece, here, deadline)
-        # far up an exponential Newton's steps are all of one length, and so are those towards data that are separated
-        bold = 4.0 * bold if there.value < 0.5 * here.value and local is None else 1.0
-        gained, move = here.value - there.value, target - values
-        promised = -float(to_host(here.gradient) @ move + move @ G @ move)
-        caution = max(0.1 * caution, 1e-4) if gained > 0.5 * promised else min(4.0 * caution, 1.0)
-        here = there
-        # what the model was wrong by tells what the next step would gain
-        known = part.looks_twice and local is None and 0 < promised <= 1e-8 * abs(here.value)
-        known = known and (gained - promised) ** 2 <= 1e-17 * promised * abs(here.value)
-        if known or gained <= 1e-13 * abs(here.value) or time.perf_counter() > deadline:
-            break
-    return here
+            return _in_one_step(piece, here, model, deadline)
+        if piece.gamma.whole_space and (found := risk.minimum(here.w)) is not None:
+            return risk.at(found)
+        return newton(piece, here, model, deadline)
+
+
+def _in_one_step(piece: Piece, here: Point, model: Curvature, deadline: float) -> Point:
+    """The best point for a quadratic R, from the origin: the same answer to the last digit, whatever the start."""
+    part, values = piece.risk, to_host(here.w).astype(float)
+    if piece.gamma.whole_space and (one := model.shared) is not None:
+        found, accurate = _for_all_outputs(part, one, model.n_shared)
+        if found is not None and (accurate or model.corrects):
+            there = part.at(like(found, here.w))
+            return there if accurate else _polished(model, there)
+    G, b = model.block(np.arange(values.size)), -0.5 * to_host(part.at(part.zero).gradient).astype(float)
+    if not (np.isfinite(G).all() and np.isfinite(b).all()):
+        return accelerated(piece, here, deadline)
+    target, accurate = piece.minimise(G, b, values, deadline)
+    if accurate:
+        return part.at(like(target, here.w))
+    if model.corrects:
+        return _polished(model, part.at(like(target, here.w)))
+    return part.at(like(refined(G, b, target), here.w))
 
 
 def _for_all_outputs(part: Risk, one: Curvature, n_outputs: int) -> tuple[np.ndarray | None, bool]:
@@ -179,19 +192,6 @@ def _from_outside(piece: Piece, here: Point, deadline: float) -> Point:
     return piece.risk.at(like(piece.minimise(G, b, values, deadline)[0], here.w))
 
 
-def _along(part: Risk, here: Point, move: np.ndarray) -> Point:
-    """The first of here + move, here + move/2, ... that is lower by enough; or here."""
-    values = to_host(here.w).astype(float)
-    slope = float(to_host(here.gradient) @ move)
-    size = 1.0
-    while size > 1e-10:
-        there = part.at(like(values + size * move, here.w))
-        if there.value <= here.value + 1e-4 * size * min(slope, 0.0):
-            return there
-        size *= 0.5
-    return here
-
-
 def _polished(model: Curvature, point: Point) -> Point:
     """The same minimiser of a quadratic, from the columns themselves where G, their products, is too coarse."""
     for _ in range(3):
@@ -203,34 +203,3 @@ def _polished(model: Curvature, point: Point) -> Point:
             break
         point = there
     return point
-
-
-def _accelerated(piece: Piece, here: Point, deadline: float) -> Point:
-    """Projected gradient steps with a step size that adapts, for risks whose curvature is not known."""
-    part = piece.risk
-    L = norm(here.gradient) / (norm(here.w) or 1.0) or 1.0  # a first step as long as w
-    if not math.isfinite(L):  # no slope to follow
-        return here
-    y, t = here, 1.0
-    for _ in range(1000):
-        if time.perf_counter() > deadline:
-            break
-        L *= 0.7
-        while True:
-            there = part.at(piece.project(y.w - y.gradient / L))
-            move = there.w - y.w
-            allowed = y.value + float(y.gradient @ move) + 0.5 * L * float(move @ move)
-            if there.value <= allowed + 1e-12 * abs(y.value) or not L <= 1e100 or time.perf_counter() > deadline:
-                break
-            L *= 2.0
-        if not there.value <= here.value - 1e-14 * abs(here.value):
-            if y is here:
-                return here
-            y, t = here, 1.0
-            continue
-        t_next = 0.5 * (1 + math.sqrt(1 + 4 * t * t))
-        ahead = piece.project(there.w + (t - 1) / t_next * (there.w - here.w))  # R may not be defined outside Γ
-        y, here, t = part.at(ahead), there, t_next
-        if not math.isfinite(y.value):
-            y, t = here, 1.0
-    return here

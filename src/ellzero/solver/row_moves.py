@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from .._core.arrays import to_host
+from .._core.arrays import Array, index_like, like, namespace, to_host, waits
 from .._core.linear_systems import solve
+from ..design import in_double
 from ..risks.curvature import Curvature
 from ..sparsity import Sparsity
 
@@ -45,27 +46,45 @@ def row_gains(
     F = np.union1d(np.flatnonzero(W.any(axis=0)), kept).astype(np.intp)
     if not one.affords(F.size):
         return None
-    C = to_host(one.columns(F)) if F.size else np.empty((W.shape[1], 0))
-    H = solve(C[F], np.eye(F.size))[0] if F.size else C[F]
-    h = np.maximum(np.diagonal(H), 1e-300)
-    # arrays of shape (places, p), changed where they are: the formula costs what the memory does
-    T, slopes, few = C.T, np.einsum("tj,tj->j", c, c), 1e-9 * diagonal
-    B = H @ T
-    q = np.maximum(diagonal - np.einsum("ij,ij->j", B, T), 0.0)
-    share, sizes = B / h[:, None], np.einsum("ti,ti->i", W[:, F], W[:, F])
-    won = np.empty((F.size + 1, W.shape[1]))
-    won[:-1] = (2 * W[:, F]).T @ c
-    won[:-1] += sizes[:, None] * share
-    won[:-1] *= share
-    won[:-1] += slopes
-    B *= share
-    B += q
-    won[:-1] /= np.maximum(B, few, out=B)
-    won[-1] = slopes / np.maximum(q, few)  # for a free place
-    cost = np.append(np.where(np.isin(F, kept), np.inf, sizes / h), 0.0 if F.size < sparsity.k else np.inf)
-    won[:, F] = -np.inf
+    C = one.columns(F) if F.size else np.empty((W.shape[1], 0))
+    C = in_double(C) if waits(C) else to_host(C)
+    H = solve(one.block(F) if waits(C) else C[F], np.eye(F.size))[0] if F.size else np.empty((0, 0))
+    h, sizes = np.maximum(np.diagonal(H), 1e-300), np.einsum("ti,ti->i", W[:, F], W[:, F])
+    cost, free = np.where(np.isin(F, kept), np.inf, sizes / h), F.size < sparsity.k
+    won = _won(C, H, h, W[:, F], sizes, c, diagonal, free)
+    won[:, index_like(F, won)] = -np.inf
     allowed = sparsity.exchangeable(F, np.arange(W.shape[1]))
     if allowed is not None:
-        won[~allowed.T] = -np.inf
+        won[like(~allowed.T[: len(won)], won, namespace(won).bool)] = -np.inf
     best = won.argmax(axis=1)
-    return np.append(F, -1), best, won[np.arange(F.size + 1), best] - cost
+    gain = to_host(won[index_like(np.arange(len(won)), won), best])
+    return np.append(F, -1)[: len(won)], to_host(best), gain - np.append(cost, 0.0)[: len(won)]
+
+
+def _won(
+    C: Array,
+    H: np.ndarray,
+    h: np.ndarray,
+    w: np.ndarray,
+    sizes: np.ndarray,
+    c: np.ndarray,
+    diagonal: np.ndarray,
+    free: bool,
+) -> Array:
+    """What every feature gains in each place, and in a free one if there is one: computed where C is."""
+    xp = namespace(C)
+    H, h, w, sizes, c, diagonal = (like(part, C) for part in (H, h, w, sizes, c, diagonal))
+    # arrays of shape (places, p), changed where they are: the formula costs what the memory does
+    slopes, few = xp.sum(c * c, axis=0), 1e-9 * diagonal
+    B = H @ C.T
+    inside = np.einsum("ij,ij->j", B, C.T) if isinstance(B, np.ndarray) else xp.sum(B * C.T, axis=0)
+    q = xp.clip(diagonal - inside, min=0.0)
+    share = B / h[:, None]
+    won = (2 * w).T @ c
+    won += sizes[:, None] * share
+    won *= share
+    won += slopes
+    B *= share
+    B += q
+    won /= xp.maximum(B, few)
+    return xp.concat([won, (slopes / xp.maximum(q, few))[None, :]]) if free else won

@@ -11,6 +11,7 @@ import numpy as np
 from .._core.arrays import Array, finfo_eps, index_like, like, norm, scatter, to_host
 from .._core.stopping import Status, Stop
 from ..risks.base import Point
+from ..risks.curvature import Curvature
 from .problem import Problem
 from .projections import Projector
 from .refit import Units, refit
@@ -21,6 +22,7 @@ Deadline = Callable[[], float]
 STEPS = ("1/L", "adaptive", "pursuit", "search", "factors", "replacement")
 #: those that take R(w) for what ∇R says it is
 NEED_GRADIENTS = ("adaptive", "pursuit", "factors", "replacement")
+_FEW = 64  # newcomers that are looked at together with a large support, in any case
 
 
 class Step(Protocol):
@@ -154,14 +156,13 @@ class PursuitStep:
         metric = 1.0 if self.units is None else like(self.units.scales**2, gradient)
         gamma = self.problem.gamma
         model = point.risk.curvature(point) if gamma.whole_space or gamma.orthant else None
-        quadratic = model is not None and model.exact
-        wide = quadratic and gamma.whole_space
+        quadratic, kinks = model is not None and model.exact, model is not None and model.piece is not None
         if math.isnan(self.size):  # where the curvature changes or budgets bind, longer steps find more
             self.size = (2.0 if quadratic else 4.0) / _first_curvature(point, gradient, project, metric)
         # values that were refitted are the best on their support, others may still be improved there
         own = to_host(point.support) if point.refitted and point.support is not None else None
-        if wide and own is not None:
-            w, support = project(self._among_more(point, gradient, own))
+        if model is not None and model.exact and gamma.whole_space and own is not None:
+            w, support = project(self._among_more(point, gradient, own, model))
             if not np.array_equal(to_host(support), own) and (trial := self._better(point, w, to_host(support))):
                 return trial
         direction, size, farther, tried = metric * gradient, self.size, quadratic, own
@@ -173,7 +174,8 @@ class PursuitStep:
                     break  # smaller steps change the support even less
                 size, farther = 2.0 * size, True
                 continue
-            if (tried is None or not np.array_equal(chosen, tried)) and (trial := self._better(point, w, chosen)):
+            start = point.w if kinks else w  # refits in many steps begin at a good point
+            if (tried is None or not np.array_equal(chosen, tried)) and (trial := self._better(point, start, chosen)):
                 self.size, self.largest_L = size, max(self.largest_L, 1 / size)
                 return trial
             if size > self.size or time.perf_counter() > self.deadline():
@@ -181,22 +183,34 @@ class PursuitStep:
             tried, size = chosen, 0.5 * size
         raise Stop(Status.SETTLED)
 
-    def _better(self, point: Point, w: Array, support: np.ndarray) -> Point | None:
+    def _better(self, point: Point, start: Array, support: np.ndarray) -> Point | None:
         """The refitted point, if it is better."""
-        trial = refit(point.risk, self.problem.gamma, support, w, self.units, self.deadline())
         value = self.counts.base_value(point)
+        trial = refit(point.risk, self.problem.gamma, support, start, self.units, self.deadline(), value)
         trial.refitted = True
         return trial if self.counts.base_value(trial) < value - 1e-12 * abs(value) else None
 
-    def _among_more(self, point: Point, gradient: Array, own: np.ndarray) -> Array:
-        """The best values on the support and as many more coordinates, or half as many more atoms."""
+    def _among_more(self, point: Point, gradient: Array, own: np.ndarray, model: Curvature) -> Array:
+        """The best values on the support and as many more coordinates, or half as many more atoms.
+
+        Of a large support as many as could be exchanged with profit.
+        """
         slope = to_host(gradient) * (1.0 if self.units is None else self.units.scales)
         slope[own] = 0.0
         sparsity = self.problem.sparsity
         if sparsity.atoms is not None:
             sparsity = sparsity.with_k((sparsity.k + 1) // 2)
+        elif model.remembers(own.size):
+            sparsity = sparsity.with_k(self._worth_a_look(point, slope, own))
         more = sparsity.best_support(slope)
         return refit(point.risk, self.problem.gamma, np.union1d(own, more), point.w, self.units, self.deadline()).w
+
+    def _worth_a_look(self, point: Point, slope: np.ndarray, own: np.ndarray) -> int:
+        """Twice the number of exchanges that would help if columns were orthogonal, and a few."""
+        entries = to_host(point.w)[own] / (1.0 if self.units is None else self.units.scales[own])
+        gains, losses = np.sort(0.5 * np.abs(slope))[::-1][: own.size], np.sort(np.abs(entries))
+        number = int(np.count_nonzero(gains > losses[: gains.size]))
+        return min(self.problem.sparsity.k, max(2 * number, _FEW))
 
 
 def _first_curvature(point: Point, gradient: Array, project: Projector, metric: Array | float = 1.0) -> float:

@@ -1,0 +1,63 @@
+"""Products of columns of X that were computed once, kept for as long as a run looks at the same columns again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+_LARGE, _DEAR = 128, 8  # columns; and the square of their number over that of all
+_SHARE, _ROOM = 0.1, 10**6  # of the numbers of X that are kept, and so many in any case
+
+
+#: (I, J) ↦ the products of the columns I with the columns J
+Cross = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+class KnownProducts:
+    """XᵀΩX on the columns that were asked for so far.
+
+    Supports that follow each other are nearly the same, so hardly anything is computed anew: m new columns beside W
+    known ones take m(|W| + m) products, and not (|W| + m)².
+
+    Parameters
+    ----------
+    shape : (n, p)
+        That of X.
+    """
+
+    def __init__(self, shape: tuple[int, int]) -> None:
+        n, p = shape
+        self.room = max(_SHARE * n * p, _ROOM)
+        self.index, self.place = np.empty(0, dtype=np.intp), np.full(p, -1, dtype=np.intp)
+        self.G = np.empty((0, 0))
+
+    @staticmethod
+    def pays(n_columns: int, p: int) -> bool:
+        """Whether the products of so many of p columns cost more than a fraction of a look at X."""
+        return _LARGE <= n_columns < p and n_columns**2 >= _DEAR * p
+
+    def block(self, index: np.ndarray, cross: Cross) -> np.ndarray:
+        """Those of some columns with each other; what is not known is computed by `cross`."""
+        new = index[self.place[index] < 0]
+        if new.size:
+            if (self.index.size + new.size) ** 2 > self.room:
+                self._keep(index[self.place[index] >= 0])
+            self._add(new, cross)
+        place = self.place[index]
+        return np.asarray(self.G[place[:, None], place])
+
+    def _keep(self, index: np.ndarray) -> None:
+        """Let go of the others."""
+        place = self.place[index]
+        self.G, self.index = self.G[place[:, None], place], index
+        self.place[:] = -1
+        self.place[index] = np.arange(index.size)
+
+    def _add(self, new: np.ndarray, cross: Cross) -> None:
+        old, every = self.index.size, np.concatenate([self.index, new])
+        G = np.empty((every.size, every.size))
+        G[old:] = cross(new, every)
+        G[:old, :old], G[:old, old:] = self.G, G[old:, :old].T
+        self.G, self.index = G, every
+        self.place[new] = old + np.arange(new.size)

@@ -1,0 +1,184 @@
+"""Exchanges among a support and a few newcomers, one after the other, by pivots of one table."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from .._core.linear_systems import Factor
+
+_ALSO = 0.25  # of the best gain, that another exchange must promise to be made before gains are computed anew
+_TOGETHER = 32  # exchanges, the most that are made before that
+LEFT = 1e-9  # of the square of a column: less than that is left of it beside the others, and it does not come in
+_CACHED = 2**15  # numbers
+
+
+@dataclass
+class Table:
+    """R(w + u) ≈ R(w) - 2cᵀu + uᵀGu on few coordinates, minimised over those that are inside; c = -½∇R(w).
+
+    With S inside, J outside, H = inv(G_SS) and B = G_JS H:
+
+        T = [[-H, Bᵀ], [B, G_JJ - B G_SJ]],   x = (w_S, c_J).
+
+    To let p in or out takes t tᵀ/T_pp from T, t x_p/T_pp from x and x_p²/T_pp from R, t being column p of T: nothing is
+    solved for anew.
+
+    Attributes
+    ----------
+    diagonal : array
+        That of G.
+    inside, fixed : arrays of bool
+        Which coordinates are inside, and which stay there.
+    positive : bool
+        Whether entries must not be negative.
+    k : int
+        How many may be inside.
+    made : list of lists
+        The exchanges, each by what was let in or out.
+    """
+
+    T: np.ndarray
+    x: np.ndarray
+    diagonal: np.ndarray
+    inside: np.ndarray
+    fixed: np.ndarray
+    positive: bool
+    k: int
+    made: list[list[int]] = field(default_factory=list)
+    refused: dict[int, set[int]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, G: np.ndarray, x: np.ndarray, n_inside: int, fixed: np.ndarray, positive: bool, k: int) -> Table:
+        """From G on S and J, in this order, and x."""
+        m, diagonal = n_inside, np.maximum(np.diagonal(G), 1e-300)
+        factor = Factor.of(G[:m, :m]) if m else None
+        if m and (factor is None or not (factor.pivots > LEFT * diagonal[:m]).all()):
+            return cls._of_dependent(G, x, m, fixed, positive, k)
+        T, H, C = np.empty(G.shape), np.empty((0, 0)) if factor is None else factor.inverse(), G[m:, :m]
+        np.negative(H, out=T[:m, :m])
+        np.matmul(C, H, out=T[m:, :m])
+        T[:m, m:] = T[m:, :m].T
+        T[m:, m:] = G[m:, m:] - T[m:, :m] @ C.T
+        return cls(T, x, diagonal, np.arange(len(G)) < m, fixed, positive, k)
+
+    @classmethod
+    def _of_dependent(
+        cls, G: np.ndarray, x: np.ndarray, n_inside: int, fixed: np.ndarray, positive: bool, k: int
+    ) -> Table:
+        """The same where columns of S depend on each other: those that add nothing to the ones before stay outside."""
+        m = n_inside
+        slopes = G[:, :m] @ x[:m]
+        slopes[m:] += x[m:]
+        diagonal = np.maximum(np.diagonal(G), 1e-300)
+        table = cls(G.copy(), slopes, diagonal, np.zeros(len(G), dtype=bool), fixed, positive, k)
+        for p in range(m):
+            if table.T[p, p] > LEFT * diagonal[p]:
+                table.pivot(p)
+        table.k -= int(np.count_nonzero(fixed & ~table.inside))  # a place is theirs, whatever they add
+        return table
+
+    def pivot(self, p: int) -> float:
+        """Let p in or out; what R loses by that."""
+        T, x, d = self.T, self.x, float(self.T[p, p])
+        column, at = T[:, p].copy(), float(x[p])
+        share = column / d
+        step = max(1, _CACHED // column.size)  # so few rows that what is taken off them stays in the cache
+        for start in range(0, column.size, step):
+            T[start : start + step] -= column[start : start + step, None] * share
+        x -= share * at
+        sign = -1.0 if self.inside[p] else 1.0
+        T[p] = T[:, p] = sign * share
+        T[p, p], x[p] = -1 / d, sign * at / d
+        self.inside[p] = not self.inside[p]
+        return at**2 / d
+
+    def improve(self, least: float, deadline: float = math.inf) -> None:
+        """Exchanges, as long as one gains more than `least`."""
+        again = bool(np.isfinite(self.T).all() and np.isfinite(self.x).all())
+        tries = 0
+        while again and tries < 2 * len(self.x):  # more only if rounding lets them go in circles
+            again, enough = False, least
+            for gain, j, i in self._ranked(least):
+                if time.perf_counter() > deadline:
+                    return
+                enough = max(enough, _ALSO * gain)
+                if self._gain(j, i) > enough:  # as it is after those before
+                    again, tries = True, tries + 1
+                    self._make([j] if i < 0 else [i, j], least)
+
+    def _make(self, pivots: list[int], least: float) -> None:
+        """Make an exchange, with what is negative then let out; take it back if it does not gain enough."""
+        gain, made, (j, i) = 0.0, list[int](), (pivots[-1], pivots[0] if len(pivots) > 1 else -1)
+        for p in pivots:
+            if not self.inside[p] and self.T[p, p] <= LEFT * self.diagonal[p]:
+                gain = -math.inf
+                break
+            gain += self.pivot(p)
+            made.append(p)
+        while self.positive and gain > least:
+            below = np.where(self.inside & ~self.fixed, self.x, 0.0)
+            p = int(below.argmin())
+            if not below[p] < 0:
+                break
+            gain += self.pivot(p)
+            made.append(p)
+        if gain > least:
+            self.made.append(made)
+            return
+        for p in reversed(made):
+            self.pivot(p)
+        self.refused.setdefault(j, set()).add(i)
+
+    def _gain(self, j: int, i: int) -> float:
+        """What R loses if j comes for i, or into a free place."""
+        if self.inside[j] or (i >= 0 and not (self.inside[i] and self.T[i, i] < 0)):
+            return -math.inf
+        if i < 0:
+            return float(self._worth(self.x[j]) ** 2 / max(self.T[j, j], LEFT * self.diagonal[j]))
+        h, b, w = -self.T[i, i], self.T[j, i], self.x[i]
+        room = max(self.T[j, j] + b * b / h, LEFT * self.diagonal[j])
+        return float(self._worth(self.x[j] + b * w / h) ** 2 / room - w * w / h)
+
+    def _worth(self, slope: np.ndarray) -> np.ndarray:
+        return np.asarray(np.maximum(slope, 0.0) if self.positive else np.abs(slope))
+
+    def _ranked(self, least: float) -> list[tuple[float, int, int]]:
+        """The best exchange, the best one of another newcomer for another place, and so on.
+
+        Each is a gain, a newcomer and a place, which is -1 where it is free.
+        """
+        T, x = self.T, self.x
+        # rounding may have left nothing of a column beside the others, or less
+        places = np.flatnonzero(self.inside & ~self.fixed & (np.diagonal(T) < 0))
+        rows = np.flatnonzero(~self.inside & ~self.fixed)
+        h, free = -T[places, places], self.k - int(np.count_nonzero(self.inside))
+        loss = x[places] ** 2 / h
+        # which newcomers cannot pay for the cheapest place: see `contenders`
+        size, q = self.diagonal[rows], T[rows, rows]
+        span = np.sqrt(size) - np.sqrt(np.clip(size - q, 0.0, None))
+        rows = rows[self._worth(x[rows]) > (1 - 1e-9) * math.sqrt(0.0 if free else loss.min(initial=math.inf)) * span]
+        q, left = T[rows, rows][:, None], LEFT * self.diagonal[rows, None]
+        net = np.full((rows.size, places.size + 1), -math.inf)
+        B = T[rows[:, None], places]
+        net[:, :-1] = self._worth(x[rows, None] + B * (x[places] / h)) ** 2 / np.maximum(q + B**2 / h, left) - loss
+        if free:
+            net[:, -1:] = self._worth(x[rows, None]) ** 2 / np.maximum(q, left)
+        for row, j in enumerate(rows.tolist()):
+            if j in self.refused:
+                net[row, np.isin(np.append(places, -1), list(self.refused[j]))] = -math.inf
+        found: list[tuple[float, int, int]] = []
+        while net.size and len(found) < _TOGETHER:
+            row, place = divmod(int(net.argmax()), places.size + 1)
+            if not net[row, place] > least:
+                break
+            is_free = place == places.size
+            found.append((float(net[row, place]), int(rows[row]), -1 if is_free else int(places[place])))
+            free -= is_free
+            net[row] = -math.inf
+            if not (is_free and free):
+                net[:, place] = -math.inf
+        return found
