@@ -159,7 +159,12 @@ def _with_promise(risk: Risk, result: Result) -> Result:
     if result.status is not Status.INTERRUPTED and math.isfinite(result.fun) and risk.known_convexity is not None:
         from .certificates.beats import beats_for_free
 
-        result.beats = beats_for_free(risk, result)
+        try:
+            result.beats = beats_for_free(risk, result)
+        except KeyboardInterrupt:
+            if inside_a_larger_call():
+                raise
+            return replace(result, status=Status.INTERRUPTED, message=Status.INTERRUPTED.value)
     return result
 
 
