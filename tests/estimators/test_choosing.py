@@ -101,9 +101,9 @@ def test_auto_says_what_it_cannot_do():
 def test_cv_results_have_the_names_of_a_grid_search():
     ks, ridges, cv = [1, 2, 3], [0.01, 0.1], KFold(3)
     model = ez.SparseRegressorCV(ks=ks, ridge=ridges, cv=cv).fit(X, Y)
-    grid = GridSearchCV(
-        ez.SparseRegressor(), {"ridge": ridges, "k": ks}, cv=cv, scoring="neg_mean_squared_error"
-    ).fit(X, Y)
+    grid = GridSearchCV(ez.SparseRegressor(), {"ridge": ridges, "k": ks}, cv=cv, scoring="neg_mean_squared_error").fit(
+        X, Y
+    )
     ours, theirs = model.cv_results_, grid.cv_results_
     assert {name for name in theirs if "time" not in name} <= set(ours)
     place = [ours["params"].index(params) for params in theirs["params"]]
@@ -168,7 +168,10 @@ def kinds():
     yield from ((loss, ez.SparseRegressorCV, Y) for loss in ("squared", "huber", "quantile"))
     yield from (("poisson", ez.SparseRegressorCV, counts), ("gamma", ez.SparseRegressorCV, amounts))
     yield from ((loss, ez.SparseClassifierCV, CLASSES) for loss in ("logistic", "squared_hinge"))
-    yield from (("logistic", ez.SparseClassifierCV, several), ("squared", ez.SparseRegressorCV, np.column_stack([Y, X[:, 2]])))
+    yield from (
+        ("logistic", ez.SparseClassifierCV, several),
+        ("squared", ez.SparseRegressorCV, np.column_stack([Y, X[:, 2]])),
+    )
 
 
 ODD = itertools.cycle(["plain", "weights", "odd columns", "sparse", "kept", "no intercept", "offset"])
@@ -191,7 +194,9 @@ def test_all_at_once_finds_what_enumeration_finds(loss, kind, y, odd, monkeypatc
         fit["offset"] = 0.1 * rng.standard_normal(len(y))
     seen = []
     solve = AllAtOnce.solve
-    monkeypatch.setattr(AllAtOnce, "solve", lambda self, *asked: seen.append((asked, solve(self, *asked))) or seen[-1][1])
+    monkeypatch.setattr(
+        AllAtOnce, "solve", lambda self, *asked: seen.append((asked, solve(self, *asked))) or seen[-1][1]
+    )
     model = kind(**options)
     even, odds = np.arange(0, 60, 2), np.arange(1, 60, 2)
     splits = [(even, odds), (odds, even)]
@@ -269,7 +274,9 @@ def test_stability_of_all_kinds():
     assert (found.k, found.n_items) == (2, 6)
     grouped = ez.SparseRegressor(k=1, groups=list("aabbccc"), select="groups").fit(X, Y)
     found = grouped.stability(X, Y, n_pairs=4, random_state=0)
-    assert (found.k, found.n_items) == (1, 3) and len(set(found.frequencies[:2])) == len(set(found.frequencies[4:])) == 1
+    assert (found.k, found.n_items) == (1, 3) and len(set(found.frequencies[:2])) == len(
+        set(found.frequencies[4:])
+    ) == 1
     chosen_on_rows = ez.SparseClassifierCV(ks=2, ridge=0.1).fit(X, CLASSES)
     found = chosen_on_rows.stability(X, CLASSES, n_pairs=4, random_state=0)
     assert not found.fixed and ("rule of thumb" in found.words() or "cannot be bounded" in found.words())

@@ -56,7 +56,7 @@ def risk_of(kind, rng):
             return ez.risks.Quadratic(X.T @ X / 18 + 0.1 * np.eye(D), X.T @ z / 18)
         case "smooth":
             A = X / np.linalg.norm(X, 2)
-            return ez.risks.Smooth(lambda w: float(np.sum((A @ w - z) ** 2)), D, gradient=lambda w: 2 * A.T @ (A @ w - z))
+            return ez.risks.Smooth(lambda w: float(np.sum((A @ w - z) ** 2)), lambda w: 2 * A.T @ (A @ w - z), D)
 
 
 def sparsity_of(kind, k, d, outputs):
@@ -71,7 +71,7 @@ def sparsity_of(kind, k, d, outputs):
 
 
 @pytest.mark.filterwarnings("ignore")
-@settings(max_examples=120, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(
     risk=st.sampled_from(RISKS),
     gamma=st.sampled_from(SETS),

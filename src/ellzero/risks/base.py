@@ -386,3 +386,9 @@ def own_names(cls: type, family: type) -> set[str]:
             break
         own |= vars(base).keys()
     return own
+
+
+def need_risk(risk: Any) -> None:
+    """Refuse what is no risk."""
+    if not isinstance(risk, Risk):
+        raise TypeError(f"risk must be a risk such as ellzero.risks.LeastSquares(X, y), got {risk!r}")
