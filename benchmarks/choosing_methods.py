@@ -79,8 +79,8 @@ class SkglmCV:
         self.classify = classify
 
     def fit(self, X, y):
-        from sklearn.model_selection import GridSearchCV
         from skglm import MCPRegression, SparseLogisticRegression
+        from sklearn.model_selection import GridSearchCV
 
         if self.classify:
             signs = np.array([np.where(y == label, 1.0, -1.0) for label in np.unique(y)])

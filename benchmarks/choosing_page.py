@@ -28,8 +28,8 @@ def seconds(rows):
     lines = [
         "## Seconds of a default cross-validation",
         "",
-        "Ours tries k and three or four ridges in 5 folds; scikit-learn's l1 tries 100 penalties for quantities, 10 for",
-        "classes. Both in turns in one process. A goal holds if the seconds do, or the ratio.",
+        "Ours tries k and three or four ridges in 5 folds; scikit-learn's l1 tries 100 penalties for quantities, 10",
+        "for classes. Both in turns in one process. A goal holds if the seconds do, or the ratio.",
         "",
         "| data | ellzero | scikit-learn l1 | ratio | goal | |",
         "|---|---:|---:|---:|---|---|",
@@ -55,7 +55,7 @@ def scores(now, before):
         "processor. Before: `--against` a checkout of the first edition, which went through folds, ridges and k one by",
         "one.",
         "",
-        "| data | before | its standard error | now | difference, standard errors | k before, now | seconds before, now |",
+        "| data | before | its standard error | now | difference in these | k before, now | seconds before, now |",
         "|---|---:|---:|---:|---:|---|---|",
     ]
     worse = []
@@ -79,8 +79,9 @@ def others(rows):
         "## Beside others, on eight data sets",
         "",
         "Error on rows that were not seen, in outer folds (5; of dna, digits and text 3), with its standard error over",
-        "rows: the mean squared error over the variance of y, or the share of wrong classes. Features: the median over outer",
-        "folds. Seconds: the processor's, of one choice and fit. Bold: errors within one standard error of the smallest.",
+        "rows: the mean squared error over the variance of y, or the share of wrong classes. Features: the median over",
+        "outer folds. Seconds: the processor's, of one choice and fit. Bold: errors within one standard error of the",
+        "smallest.",
         "",
         "| data | method | error | features | seconds |",
         "|---|---|---:|---:|---:|",

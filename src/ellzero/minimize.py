@@ -14,7 +14,7 @@ import numpy as np
 from ._core.arrays import to_host
 from ._core.interruption import inside_a_larger_call, whole_call
 from ._core.validation import check_count, check_indices, check_nonnegative, check_number, check_positive
-from .risks.base import Risk
+from .risks.base import Risk, need_risk
 from .sets import ConstraintSet, EmptySlice, Everywhere
 from .solver.loop import solve
 from .solver.methods import Method, preset
@@ -115,8 +115,7 @@ def minimize(
     >>> res.support.tolist(), bool(res.fun < 1e-12)
     ([3, 7], True)
     """
-    if not isinstance(risk, Risk):
-        raise TypeError(f"risk must be a risk such as ellzero.risks.LeastSquares(X, y), got {risk!r}")
+    need_risk(risk)
     if callback is not None and not callable(callback):
         raise TypeError(f"callback must be a function of the intermediate result (or None), got {callback!r}")
     target = None if target_gap is None else check_nonnegative(target_gap, "target_gap")
@@ -224,8 +223,7 @@ def minimize_path(
     >>> path.ks.tolist(), path.select("ebic").k
     ([1, 2, 3, 4, 5, 6], 3)
     """
-    if not isinstance(risk, Risk):
-        raise TypeError(f"risk must be a risk such as ellzero.risks.LeastSquares(X, y), got {risk!r}")
+    need_risk(risk)
     for name in {"checkpoint", "resume"} & options.keys():
         raise TypeError(f"{name} belongs to a single run, not to a path; use minimize, with x0=path[k].x")
     if callback is not None and not callable(callback):

@@ -11,7 +11,7 @@ import numpy as np
 from .._core.arrays import to_host
 from .._core.interruption import inside_a_larger_call
 from .._core.validation import check_nonnegative, check_positive
-from ..risks.base import Risk
+from ..risks.base import Risk, need_risk
 from ..solver.result import Result
 from .answer import Answer, NoBound
 from .certificate import Certificate, CertificateStatus
@@ -65,8 +65,7 @@ def certify(
     >>> cert.words, cert.proved_in.tolist()
     ('proven optimal', [0, 1, 2])
     """
-    if not isinstance(risk, Risk):
-        raise TypeError(f"risk must be a risk such as ellzero.risks.LeastSquares(X, y), got {risk!r}")
+    need_risk(risk)
     if not isinstance(result, Result):
         raise TypeError(f"result must be what ellzero.minimize returned for the risk, got {result!r}")
     limit = math.inf if time_limit is None else check_positive(time_limit, "time_limit")

@@ -83,6 +83,11 @@ class _Classifier(ClassifierMixin, SparseLinearModel):  # type: ignore[misc]
         y = to_host(y) if is_array(y) else y
         return float(accuracy_score(y, to_host(self.predict(X, offset)), sample_weight=sample_weight))
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = self.constraint is not None  # Γ may rule out what fits
+        return tags
+
 
 @dataclass(eq=False, repr=False)
 class SparseClassifier(_Classifier):

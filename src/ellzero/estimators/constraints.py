@@ -3,6 +3,7 @@
 import math
 import numbers
 from collections.abc import Callable, Iterable, Mapping
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -63,7 +64,7 @@ def read_set(constraint: Any) -> ConstraintSet:
     if constraint is None:
         return Everywhere()
     if isinstance(constraint, ConstraintSet):
-        return constraint
+        return copy(constraint)  # sets keep what they compute, and parameters of estimators must stay as they are
     if isinstance(constraint, str) and constraint in WORDS:
         return WORDS[constraint]()
     raise ValueError(

@@ -66,6 +66,7 @@ class _Regressor(RegressorMixin, SparseLinearModel):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.target_tags.positive_only = self.loss in _LOGARITHMIC
         tags.target_tags.multi_output = self.loss == "squared"
+        tags.regressor_tags.poor_score = self.constraint is not None  # Γ may rule out what fits
         return tags
 
 

@@ -387,3 +387,9 @@ def _check_rows(rows: Any, n_terms: int) -> np.ndarray:
     if index.min() < 0 or index.max() >= n_terms:
         raise IndexError(f"rows must lie in 0..{n_terms - 1} (the risk has {n_terms} terms), got {rows!r}")
     return index
+
+
+def need_risk(risk: Any) -> None:
+    """Refuse what is no risk."""
+    if not isinstance(risk, Risk):
+        raise TypeError(f"risk must be a risk such as ellzero.risks.LeastSquares(X, y), got {risk!r}")

@@ -19,7 +19,7 @@ import numpy as np
 
 from .._core.validation import check_count
 from ..risks import Constant, Risk
-from ..risks.base import no_longer_exact
+from ..risks.base import need_risk, no_longer_exact
 from ..sets import ConstraintSet
 from ._blocks import LARGEST_DECOMPOSED, Blocks, Decomposition
 
@@ -172,8 +172,7 @@ def restricted_constants(risk: Risk, s: int) -> RestrictedConstants:
 
 def curvature_of(risk: Risk) -> Curvature:
     """The constants of a risk; kept with it, so that its Hessian is decomposed once."""
-    if not isinstance(risk, Risk):
-        raise TypeError(f"risk must be a risk such as ellzero.risks.LeastSquares(X, y), got {risk!r}")
+    need_risk(risk)
     known: Curvature | None = vars(risk).get("_restricted_constants")
     if known is None or known.risk is not risk:  # a copy of a risk may be restricted to other columns
         vars(risk)["_restricted_constants"] = known = Curvature(risk)
@@ -242,6 +241,8 @@ def largest_norm(constraint: ConstraintSet, k: int, n_features: int) -> float | 
     >>> ez.theory.largest_norm(ez.sets.LinfBall(0.5), k=4, n_features=100)
     1.0
     """
+    if not isinstance(constraint, ConstraintSet):
+        raise TypeError(f"constraint must be a set such as ellzero.sets.L1Ball(1.0), got {constraint!r}")
     d = check_count(n_features, "n_features")
     with np.errstate(over="ignore"):  # a bound whose square is no number is none
         square = float(constraint.norm_squares(d, min(check_count(k, "k"), d))[-1])
@@ -268,6 +269,7 @@ def variance_bound(risk: Risk, radius: float | None = None) -> Constant | None:
     >>> round(B.value, 6), B.source
     (13.0, 'bound')
     """
+    need_risk(risk)
     if (bounds := risk.gradient_bounds(radius)) is None:
         return None
     return Constant(float((bounds**2).mean()) * (1 + 1e-12 * risk.n_terms**0.5), "bound")

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from .._core.validation import check_count, check_number, check_positive
 from ..risks import Risk
-from ..risks.base import Constant
+from ..risks.base import Constant, need_risk
 from ..sets import ConstraintSet
 from ..sparsity import Sparsity, as_sparsity
 from . import _report
@@ -195,6 +195,7 @@ def guarantee(
     >>> g.holds, g.k_required, g.k_bar_max, round(1 / g.step, 6), g.n_iter
     (True, 18, 2, 1.5, 6)
     """
+    need_risk(risk)
     theorem = getattr(method, "name", method)
     theorem = _ALIASES.get(theorem, theorem)
     if theorem not in (*THEOREMS, "auto"):
