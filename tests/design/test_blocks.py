@@ -668,3 +668,92 @@ def test_the_limit_of_memory(monkeypatch, tmp_path):
     (tmp_path / "max").write_text("12345\n")
     monkeypatch.setattr(_memory, "_CGROUPS", (str(tmp_path / "nothing"), str(tmp_path / "max")))
     assert _memory.memory_limit() == 12345
+
+
+# ---- what breaks in practice ----
+
+
+@pytest.mark.parametrize("form", ["csr", "csc", "coo", "dok", "lil"])
+def test_blocks_of_every_sparse_format(A, form):
+    import scipy.sparse as sp
+
+    X = ez.Blocks([(sp.csr_matrix(part).asformat(form), part[:, 0]) for part in (A[:20], A[20:])])
+    np.testing.assert_allclose(X.adjoint(np.ones(N)), A.sum(axis=0))
+
+
+@pytest.mark.parametrize("sizes", [[0, 1, 1, 30, 57], [1] * 5, [], [0, 0, 56]])
+def test_blocks_without_rows_and_uneven_ones(A, sizes):
+    parts = np.split(A, np.sort(sizes).astype(int))
+    X = ez.Blocks([(part, part[:, 0]) for part in parts])
+    np.testing.assert_allclose(X.adjoint(np.arange(N)), A.T @ np.arange(N))
+    assert ez.minimize(ez.risks.LeastSquares(X, X.y), 1).support.tolist() == [0]
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.int8, np.uint16, bool, np.longdouble, ">f8"])
+def test_blocks_of_other_numbers(A, dtype):
+    B = (np.abs(3 * A).round() if np.dtype(dtype).kind in "ub" else 3 * A).astype(dtype)
+    X = ez.Blocks([(B[:20], B[:20, 0]), (B[20:], B[20:, 0])])
+    assert X.reference.dtype == np.float64
+    np.testing.assert_allclose(X.adjoint(np.ones(N)), B.astype(float).sum(axis=0))
+
+
+class Changing:
+    """Blocks that are others from the second time on."""
+
+    def __init__(self, A, change):
+        self.A, self.change, self.times = A, change, 0
+
+    def __len__(self):
+        return 2
+
+    def __iter__(self):
+        self.times += 1
+        yield self.A[:20]
+        yield self.A[20:] if self.times == 1 else self.change(self.A[20:])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda B: B[:-1],
+        lambda B: B[:, :-1],
+        lambda B: 2 * B,
+        lambda B: B * np.nan,
+        lambda B: np.random.default_rng(1).permutation(B),
+    ],
+)
+def test_blocks_that_are_others_the_next_time(A, change):
+    X = ez.Blocks(Changing(A, change))
+    with pytest.raises(ValueError, match=r"block 1 has changed since it was first read \(shape \(37, 9\) then"):
+        X.adjoint(np.ones(N))
+
+
+def test_what_is_no_matrix_is_told_by_its_name(A, tmp_path):
+    np.save(tmp_path / "objects.npy", np.array([["a", 1]], dtype=object))
+    (tmp_path / "bad.npy").write_bytes(b"hello")
+    for name in ("objects", "bad"):
+        with pytest.raises(ValueError, match=f"{name}.npy is no .npy file of numbers"):
+            ez.Blocks(tmp_path / f"{name}.npy")
+    np.save(tmp_path / "a.npy", A)
+    np.save(tmp_path / "b.npy", A[:, :4])
+    with pytest.raises(ValueError, match=r"the first has 9, and number 1 \(from 0\) has 4"):
+        ez.Blocks([tmp_path / "a.npy", tmp_path / "b.npy"])
+    risk = ez.risks.LeastSquares(ez.Blocks(tmp_path / "a.npy", rows=ROWS), A[:, 0])
+    (tmp_path / "a.npy").unlink()
+    with pytest.raises(FileNotFoundError, match=r"a\.npy"):
+        ez.minimize(risk, 2)
+    masked = np.ma.masked_array(A, A > 1)
+    for source in ([masked], [(masked, A[:, 0])]):
+        with pytest.raises(ValueError, match="X has masked entries"):
+            ez.Blocks(source)
+    with pytest.raises(TypeError, match=r"X is a generator, which is used up.*ez.Blocks of a sequence"):
+        ez.risks.LeastSquares((part for part in pairs(A)), A[:, 0])
+
+
+def test_rows_of_a_block_follow_the_width(tmp_path):
+    """2 MB that stay near the processor; a wide X has some rows yet, and a very wide one no more than 32 MB."""
+    from ellzero.design.sources import rows_at_a_time
+
+    assert rows_at_a_time(1000, np.dtype(float)) == 262
+    assert rows_at_a_time(20_000, np.dtype(float)) == 64
+    assert rows_at_a_time(10**6, np.dtype(float)) == 4 and rows_at_a_time(10**9, np.dtype(float)) == 1

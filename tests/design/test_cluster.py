@@ -310,3 +310,46 @@ def test_what_would_not_fit_here_is_refused(A, client):
 
 def test_large_but_finite_entries_pass(client):
     assert as_design(chunked(np.full((30, 2), 1e308), 10)).shape == (30, 2)
+
+
+# ---- what breaks in practice ----
+
+
+def test_frames_of_mixed_and_nullable_columns(A, client):
+    dd, pd = pytest.importorskip("dask.dataframe"), pytest.importorskip("pandas")
+    frame = pd.DataFrame({"a": A[:, 0], "b": A[:, 1] > 0, "i": np.arange(N) % 7, "n": pd.array(A[:, 2], "Float64")})
+    design = as_design(dd.from_pandas(frame, npartitions=3))
+    np.testing.assert_array_equal(design.dense(), frame.to_numpy(float))
+    frame.loc[41, "n"] = pd.NA
+    with pytest.raises(ValueError, match="got nan in row 41, column 3"):
+        as_design(dd.from_pandas(frame, npartitions=3))
+    frame["n"] = pd.Categorical(["u", "v"] * (N // 2))
+    with pytest.raises(TypeError, match="the column 'n' of X must hold real numbers"):
+        as_design(dd.from_pandas(frame, npartitions=3))
+
+
+@pytest.mark.parametrize("cut", [lambda b: b[:-1], lambda b: b[:, :-1]])
+def test_chunks_of_another_shape_than_dask_takes_them_for(A, cut, client):
+    X = chunked(A, CHUNK).map_blocks(cut, dtype=float, meta=np.empty((0, 0)))
+    with pytest.raises(ValueError, match=r"a chunk of X has shape .* and Dask takes it for one of \(13, 8\)"):
+        as_design(X)
+
+
+def test_a_cluster_without_workers_is_not_waited_for_in_vain(A, monkeypatch):
+    monkeypatch.setattr("ellzero.design.cluster._PATIENCE", 0.2)
+    with (
+        distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=":0") as cluster,
+        distributed.Client(cluster, set_as_default=False) as empty,
+        pytest.raises(TimeoutError, match=r"the cluster has had no workers for 0.2 s; start some"),
+    ):
+        ez.Distributed(chunked(A), client=empty)
+    with pytest.raises(ValueError, match="client must be connected to a cluster, and it is closed"):
+        ez.Distributed(chunked(A), client=empty)
+
+
+def test_a_missing_package_is_named(A, monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(ImportError, match=r"pip install ellzero\[dask\]"):
+        ez.Distributed(chunked(A))

@@ -395,6 +395,42 @@ def test_black_box_page(tmp_path, monkeypatch):
     assert set(re.findall(r"^\| `\"(\w+)\"` \|", page, flags=re.MULTILINE)) == set(POLICIES)
 
 
+@pytest.mark.parametrize(
+    ("name", "package"), [("larger-than-memory", "numpy"), ("clusters", "distributed"), ("any-loss", "torch")]
+)
+def test_pages_run_as_they_are_read(name, package, tmp_path, monkeypatch):
+    pytest.importorskip(package)
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
+    names, printed, n = {"__name__": "page"}, "", 0
+    for language, block in re.findall(r"^```(python|text)\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL):
+        if language == "text":
+            assert_printed(block, printed)
+            n += 1
+            continue
+        with contextlib.redirect_stdout(io.StringIO()) as output:
+            exec(compile(block, f"{name}.md", "exec"), names)
+        printed = output.getvalue()
+    assert n
+
+
+def test_a_sparse_network_small(tmp_path, capsys):
+    pytest.importorskip("torch")
+    example = load("sparse_network")
+    found = example.main(seeds=1, epochs=4, out=tmp_path / "network.png")
+    assert_picture(tmp_path / "network.png")
+    assert found["dense"][0].nonzeros == 18944
+    for name, (told,) in found.items():
+        assert told.accuracy > 0.3, name
+        if name != "dense":
+            assert told.nonzeros == 947, name
+        if "box" in name:
+            assert told.largest <= example.CAP
+        if "norm" in name:
+            assert all(told.norms[layer] <= r * (1 + 1e-6) for layer, r in example.RADII.items())
+    assert "| SparseProjection, box |" in capsys.readouterr().out
+
+
 def test_black_box_page_and_benchmark_agree():
     """The page's table has the lines of the benchmark."""
     page = (ROOT / "docs" / "black-box.md").read_text(encoding="utf-8")

@@ -261,6 +261,16 @@ def test_unusable_functions_are_refused(there):
         with pytest.raises((TypeError, ValueError), match="n_features"):
             there.make(lambda w: w.sum(), size)
     if isinstance(there, Torch):
+        for f, error, words in (
+            (lambda w: (w * 1j).sum(), TypeError, "must return real numbers, got torch.complex128"),
+            (lambda w: float(w.detach().sum()), ValueError, "one entry, got builtins's float, 3.0"),
+            (lambda w: np.sum(w.detach().numpy()), ValueError, r"one entry, got numpy's float64 of shape \(\)"),
+            (lambda w: None, ValueError, "one entry, got builtins's NoneType"),
+        ):
+            with pytest.raises(error, match=words):
+                there.make(f, 3).gradient(np.ones(3))
+        with pytest.raises(ValueError, match="the objective at the start is inf, and must be finite"):
+            ez.minimize(there.make(lambda w: (w * np.nan).sum(), 3), 2)
         with pytest.raises(ValueError, match="does not depend on w in a way that torch can differentiate"):
             there.make(lambda w: ones.sum(), 3).gradient(np.ones(3))
 

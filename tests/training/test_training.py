@@ -165,6 +165,11 @@ def test_single_precision_and_a_step_by_hand(torch):
     assert w.dtype == np.float32 and np.count_nonzero(w) <= 4 and np.abs(w).sum() <= 0.5 * (1 + 1e-6)
 
 
+def twice(f, argument):
+    f(argument)
+    f(argument)
+
+
 @pytest.mark.parametrize(
     ("make", "error", "words"),
     [
@@ -178,6 +183,9 @@ def test_single_precision_and_a_step_by_hand(torch):
         (lambda m, t: ez.SparseProjection(m, 3, schedule=lambda t, k, d: -1).step(), ValueError, r"schedule\(t=1\)"),
         (lambda m, t: ez.SparseProjection(m, 3, every=0), ValueError, "every must be at least 1"),
         (lambda m, t: ez.SparseProjection(m, 3).attach(t.optim.SGD([m.bias], lr=1)), ValueError, "not know the parameter 'weight'"),
+        (lambda m, t: ez.SparseProjection([m.weight, m.weight], 3), ValueError, "one of them is named twice"),
+        (lambda m, t: twice(ez.SparseProjection(m, 3).attach, t.optim.SGD(m.parameters(), lr=1)), ValueError, "attached already"),
+        (lambda m, t: (m.bias.data.fill_(t.nan), ez.SparseProjection(m, 3).step()), ValueError, "'bias' holds NaN.* diverged"),
         (lambda m, t: ez.training.Gradually(end=0), ValueError, "end must be at least 1"),
     ],
 )  # fmt: skip

@@ -13,6 +13,7 @@ import numpy as np
 from .._core.arrays import waits
 from .._core.validation import check_positive
 from ..risks import Constant, Risk
+from ..risks.base import need_risk
 from ..sets import EmptySlice
 from ..sets.multipliers import Multipliers
 from ..solver.minorant import Minorant, most_beaten
@@ -109,8 +110,7 @@ def beats(risk: Risk, result: Result, *, nu: float | Constant | None = None) -> 
     >>> ez.beats(risk, ez.minimize(risk, k=20)).words
     'no vector with at most 11 nonzeros is better than this answer'
     """
-    if not isinstance(risk, Risk):
-        raise TypeError(f"risk must be a risk such as ellzero.risks.LeastSquares(X, y), got {risk!r}")
+    need_risk(risk)
     if not isinstance(result, Result):
         raise TypeError(f"result must be what ellzero.minimize returned for the risk, got {result!r}")
     if nu is not None and not isinstance(nu, Constant):

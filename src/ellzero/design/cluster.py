@@ -23,6 +23,7 @@ from .program import Node, Program
 
 _WORDS = "data on a cluster need Dask: pip install ellzero[dask]"
 _FAN = 16  # sums that are added up by one task, and that come back at most
+_PATIENCE = 60.0  # seconds, for the first worker
 _PARTS = 8  # for each thread of the cluster; smaller chunks are put together
 
 
@@ -210,8 +211,10 @@ class Distributed(OnWorkers):
         if not OnWorkers.recognises(X):
             raise TypeError(f"X must be a Dask array or data frame, got {type(X).__name__}; use dask.array.from_array")
         limit = allowance(memory)
+        _await_workers(client)
         X, names = _as_array(X, most=_PARTS * max(1, sum(client.nthreads().values())))
-        root = client.compute([_delayed_part(block, float_of(X)) for block in X.to_delayed().ravel()])
+        parts = zip(X.to_delayed().ravel(), X.chunks[0], strict=True)
+        root = client.compute([_delayed_part(block, float_of(X), (n, X.shape[1])) for block, n in parts])
         bounds = np.cumsum([0, *X.chunks[0]]).tolist()
         places = [slice(a, b) for a, b in pairwise(bounds)]
         layout = Workers(client, root, root, places, bounds[-1], limit, Tally())
@@ -232,6 +235,20 @@ def running_client() -> Any:
         return sys.modules["distributed"].default_client()
     except ValueError:
         return None
+
+
+def _await_workers(client: Any) -> None:
+    """Refuse a client that is closed, and a cluster without workers once it was waited for these."""
+    if client.status != "running":
+        raise ValueError(f"client must be connected to a cluster, and it is {client.status}; start another one")
+    if not client.nthreads():
+        try:
+            client.wait_for_workers(1, timeout=_PATIENCE)
+        except TimeoutError as error:
+            raise TimeoutError(
+                f"the cluster has had no workers for {_PATIENCE:g} s; start some (cluster.scale(3), dask worker "
+                "ADDRESS), and look at the queue if they are jobs of a batch system"
+            ) from error
 
 
 def map_parts(f: Callable[..., Any], X: Any, names: Any, n_columns: int) -> Any:
@@ -273,7 +290,9 @@ def _as_array(X: Any, most: int | None = None) -> tuple[Any, list[str] | None]:
     if _is_frame(X):
         names = [str(name) for name in X.columns]
         for name, dtype in X.dtypes.items():
-            check_kind(dtype if isinstance(dtype, np.dtype) else np.dtype(object), f"the column {name!r} of X")
+            check_kind(_plain(dtype), f"the column {name!r} of X")
+        if len(set(X.dtypes)) > 1 or not isinstance(X.dtypes.iloc[0], np.dtype):
+            X = X.astype(float)  # or they would come as objects
         X = X.to_dask_array(lengths=True)
     if X.ndim != 2 or 0 in X.shape:
         raise ValueError(f"X must be two-dimensional, with at least one row and one column, got shape {X.shape}")
@@ -285,6 +304,11 @@ def _as_array(X: Any, most: int | None = None) -> tuple[Any, list[str] | None]:
     if 0 in X.chunks[0] or (most is not None and X.numblocks[0] > most):
         X = X.rechunk({0: _merged(X.chunks[0], most)})
     return X, names
+
+
+def _plain(dtype: Any) -> np.dtype:
+    """What NumPy makes of the numbers of a column that may have gaps; objects of everything else."""
+    return np.dtype(getattr(dtype, "numpy_dtype", object)) if not isinstance(dtype, np.dtype) else dtype
 
 
 def _merged(sizes: tuple[int, ...], most: int | None) -> tuple[int, ...]:
@@ -310,10 +334,19 @@ class _Partitions:
 # What workers do.
 
 
-def _delayed_part(block: Any, dtype: np.dtype) -> Any:
+def _delayed_part(block: Any, dtype: np.dtype, shape: tuple[int, int]) -> Any:
     from dask.delayed import delayed
 
-    return delayed(partial(as_part, dtype=dtype), pure=False)(block)
+    return delayed(partial(_part, dtype=dtype, shape=shape), pure=False)(block)
+
+
+def _part(block: Any, dtype: np.dtype, shape: tuple[int, int]) -> Design:
+    if tuple(block.shape) != shape:
+        raise ValueError(
+            f"a chunk of X has shape {tuple(block.shape)}, and Dask takes it for one of {shape}; tell map_blocks which "
+            "chunks it makes (chunks=), or call X.compute_chunk_sizes()"
+        )
+    return as_part(block, dtype)
 
 
 def _run(*leaves: Any, job: bytes) -> Any:

@@ -237,7 +237,7 @@ def _runs(place: Any) -> Iterator[tuple[int, Any]]:
 def as_part(X: Any, dtype: np.dtype) -> Design:
     """Rows in memory as a design; nothing is checked, for that was done when they were first read."""
     if Sparse.recognises(X):
-        X = X if X.format in ("csr", "csc") else X.tocsr()
+        X = X if X.format in ("csr", "csc") else X.tocsr()  # of a cluster's chunks
         return Sparse(X.astype(dtype, copy=False))
     return Dense(np.asarray(X, dtype=dtype))
 

@@ -28,6 +28,11 @@ def as_design(X: Any, name: str = "X") -> Design:
     if isinstance(X, Design):
         return X
     if (kind := next((kind for kind in KINDS if kind.recognises(X)), None)) is None:
+        if hasattr(X, "__next__"):
+            raise TypeError(
+                f"{name} is a {type(X).__name__}, which is used up once it was gone through; give blocks that can be "
+                "read again: ez.Blocks of a sequence, or of the function that makes the iterator"
+            )
         X, kind = as_array(X, name), Dense
     if kind.parted:
         return kind.read(X, name)

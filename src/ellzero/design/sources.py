@@ -9,10 +9,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 
 from .._core.lazy import need
+from .._core.validation import as_array, is_masked
 from .base import check_kind
 from .sparse import Sparse
 
@@ -218,6 +220,7 @@ class Given(Source):
 
     def __init__(self, blocks: Any) -> None:
         self.given, self._n = blocks, None if callable(blocks) else len(blocks)
+        self._seen: dict[int, tuple[tuple[int, ...], int]] = {}
 
     @property
     def n_blocks(self) -> int:
@@ -231,12 +234,13 @@ class Given(Source):
             X, y = item if isinstance(item, (tuple, list)) and len(item) == 2 else (item, None)
             y = None if y is None else np.asarray(y)
             sparse = Sparse.recognises(X)
-            X = X if sparse else np.asarray(X)
+            X = _compressed(X) if sparse else as_array(X, "X")
             if X.ndim != 2 or (y is not None and len(y) != X.shape[0]):
                 raise ValueError(
                     f"a block must be X of shape (rows, columns), or a pair of it and y with as many entries as rows; "
                     f"block {number} has X of shape {X.shape}" + ("" if y is None else f" and y of shape {y.shape}")
                 )
+            self._compare(number, X)
             n_bytes = X.data.nbytes if sparse else X.nbytes
             yield Block(number, _picked(X.tocsc() if sparse and columns is not None else X, columns), y, n_bytes)
         if wanted is None and self._n is None:
@@ -245,6 +249,17 @@ class Given(Source):
             raise ValueError(
                 f"there must be {self._n} blocks each time, got {number + 1}; a generator is used up once it was gone "
                 "through: give a sequence, or a function that makes the generator anew"
+            )
+
+    def _compare(self, number: int, X: Any) -> None:
+        """Refuse a block that is another one than at first: its shape and its ends tell, at next to no cost."""
+        numbers = X.data if Sparse.recognises(X) else X
+        ends = (numbers[0], numbers[-1]) if len(numbers) else ()
+        seen = X.shape, crc32(b"".join(end.tobytes() for end in ends))
+        if self._seen.setdefault(number, seen) != seen:
+            raise ValueError(
+                f"block {number} has changed since it was first read (shape {self._seen[number][0]} then, {X.shape} "
+                "now): every sweep must get the same blocks; write down what is random, or seed it anew each time"
             )
 
     def _items(self, wanted: set[int] | None) -> Iterator[tuple[int, Any]]:
@@ -270,7 +285,11 @@ class Stack(Source):
         self.sources = sources
         widths = {source.n_columns for source in sources}
         if len(widths) > 1:
-            raise ValueError(f"all arrays must have as many columns, got {sorted(map(str, widths))}")
+            odd = next(i for i, source in enumerate(sources) if source.n_columns != sources[0].n_columns)
+            raise ValueError(
+                f"all arrays must have as many columns: the first has {sources[0].n_columns}, and number {odd} "
+                f"(from 0) has {sources[odd].n_columns}"
+            )
         self.n_columns, self.names = sources[0].n_columns, sources[0].names
         self.first = np.cumsum([0, *(source.n_blocks for source in sources)])
         sizes = [source.n_bytes for source in sources]
@@ -319,6 +338,10 @@ def as_source(X: Any, target: str | None, columns: Sequence[str] | None, rows: i
     )
 
 
+def _compressed(X: Any) -> Any:
+    return X if X.format in ("csr", "csc") else X.tocsr()
+
+
 def _is_matrix(X: Any) -> bool:
     two = not isinstance(X, type) and len(getattr(X, "shape", ())) == 2
     return two and hasattr(X, "dtype") and not Sparse.recognises(X)
@@ -330,7 +353,10 @@ def _opened(item: Any) -> Any:
         return item
     path = Path(item)
     if path.suffix == ".npy":
-        return np.load(path, mmap_mode="r")
+        try:
+            return np.load(path, mmap_mode="r")
+        except ValueError as error:
+            raise ValueError(f"{path} is no .npy file of numbers: {error}") from error
     if path.suffix == ".zarr":
         return need("zarr", "reading Zarr needs zarr: pip install ellzero[zarr]").open_array(str(path), mode="r")
     raise ValueError(f"blocks are read from .npy, .parquet and .zarr, got {path}; open it yourself, and give its array")
@@ -339,6 +365,8 @@ def _opened(item: Any) -> Any:
 def _from_array(X: Any, rows: int | None) -> RawFile | Sliceable:
     if len(X.shape) != 2 or 0 in X.shape:
         raise ValueError(f"X must be two-dimensional, with at least one row and one column, got shape {tuple(X.shape)}")
+    if is_masked(X):
+        as_array(X, "X")  # which says why not
     dtype = np.dtype(X.dtype)
     check_kind(dtype, "X")
     if isinstance(X, np.memmap) and X.mode != "c" and X.filename is not None:

@@ -107,11 +107,11 @@ class TorchRisk(Autodiff):
             value = self.f(self._tensors_of(w))
             if not isinstance(value, torch.Tensor) or value.numel() != 1:
                 raise ValueError(f"f(w) must return a tensor with one entry, got {_told(value)}; use .sum() or .mean()")
-            return value.reshape(())
+            return _real(value.reshape(()))
         terms = self.f(self._tensors_of(w), torch.as_tensor(rows, device=w.device))
         if not isinstance(terms, torch.Tensor) or tuple(terms.shape) != (len(rows),):
             raise ValueError(f"f(w, rows) must return one term for each of the {len(rows)} rows, got {_told(terms)}")
-        return terms.mean()
+        return _real(terms).mean()
 
     def _loss(self, w: Array, rows: np.ndarray | None) -> float:
         import torch
@@ -177,5 +177,12 @@ def _tensors(like: Any) -> dict[str, Any] | None:
     return None
 
 
+def _real(value: Any) -> Any:
+    if value.is_complex():
+        raise TypeError(f"f must return real numbers, got {value.dtype}; use .real, or .abs() ** 2")
+    return value
+
+
 def _told(value: Any) -> str:
-    return f"one of shape {tuple(value.shape)}" if hasattr(value, "shape") else repr(value)
+    shape = f" of shape {tuple(value.shape)}" if hasattr(value, "shape") else f", {value!r:.40}"
+    return f"{type(value).__module__.partition('.')[0]}'s {type(value).__name__}{shape}"

@@ -82,6 +82,7 @@ def make_problem(risk: Risk, k: int | Sparsity, constraint: ConstraintSet, keep:
             f"constraint must be a set such as ellzero.sets.L1Ball(1.0) (or None for no constraint), got {constraint!r}"
         )
     gamma = for_every_output(constraint, risk)
+    gamma.require_features(risk.n_features)
     sparsity = as_sparsity(k).within(risk.n_features, risk.n_outputs)
     kept = sparsity.filled(np.union1d(sparsity.kept(keep, risk.n_features), gamma.forced).astype(np.intp))
     return Problem(risk, sparsity, gamma, kept)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterable
 from typing import Any, Self
 
@@ -83,6 +84,7 @@ class SparseProjection:
         self._after = AfterStep(k, constraint, sum(self._sizes), keep, schedule, every, projection)
         self._support: Any = None
         self._hooks: list[Any] = []
+        self._attached: list[Any] = []
 
     @property
     def k(self) -> int:
@@ -112,11 +114,15 @@ class SparseProjection:
         missing = [name for name, p in self.parameters.items() if id(p) not in there]
         if missing:
             raise ValueError(f"the optimizer does not know the parameter {missing[0]!r}; give it all that share k")
+        if any(known() is optimizer for known in self._attached):
+            raise ValueError("this optimizer is attached already: its steps would be projected and counted twice")
+        self._attached.append(weakref.ref(optimizer))
         self._hooks.append(optimizer.register_step_post_hook(lambda o, args, kwargs: self.step(o)))
         return self
 
     def detach(self) -> None:
         """Do so no longer."""
+        self._attached.clear()
         while self._hooks:
             self._hooks.pop().remove()
 
@@ -126,6 +132,13 @@ class SparseProjection:
         self.t += 1
         with torch.no_grad():
             flat = torch.cat([parameter.reshape(-1) for parameter in self.parameters.values()])
+            if not torch.isfinite(flat).all():
+                parts = zip(self.parameters, flat.split(self._sizes), strict=True)
+                name = next(name for name, part in parts if not torch.isfinite(part).all())
+                raise ValueError(
+                    f"the parameter {name!r} holds NaN or infinities after {self.t} steps: the training has diverged; "
+                    "take a smaller rate of learning, or clip the gradients"
+                )
             projected, self._support = self._after(flat, self.t, self._support)
             for parameter, part in zip(self.parameters.values(), projected.split(self._sizes), strict=True):
                 parameter.copy_(part.reshape(parameter.shape))
@@ -164,6 +177,8 @@ def _named(parameters: Any, torch: Any) -> dict[str, Any]:
     named = {f"{i}": item for i, item in enumerate(items)} if items and not isinstance(items[0], tuple) else dict(items)
     if not named or not all(isinstance(p, torch.Tensor) for p in named.values()):
         raise TypeError(f"parameters must be a module with parameters, or tensors, got {parameters!r:.80}")
+    if len({id(p) for p in named.values()}) < len(named):
+        raise ValueError("parameters must be different tensors, and one of them is named twice: k would count it twice")
     kinds = {(str(p.dtype), str(p.device)) for p in named.values()}
     if len(kinds) > 1 or next(iter(kinds))[0] not in ("torch.float32", "torch.float64"):
         raise TypeError(
