@@ -138,7 +138,7 @@ class Dense(Design):
 
     def _some(self, rows: slice, index: np.ndarray | None, root: np.ndarray | None) -> np.ndarray:
         """X[rows, index] on the host, in double precision, each row times its root."""
-        block = self.X[rows]
+        block = self.X[rows, :]
         if index is not None and not isinstance(block, np.ndarray):
             block = take(block, index, axis=1)
         elif index is not None:  # selected along the axis that is far apart in memory
@@ -154,7 +154,7 @@ class Dense(Design):
             return None
         found = np.zeros((*index.shape, place.size))
         for rows in row_blocks(self.shape, 2**23):
-            block = self.X[rows]
+            block = self.X[rows, :]
             for gram, first, size in zip(found, index[:, 0].tolist(), sizes.tolist(), strict=True):
                 part = block[:, first : first + size]
                 gram[:size, :size] += part.T @ part

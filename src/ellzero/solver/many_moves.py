@@ -99,6 +99,8 @@ class ManyMoves:
         some, order = np.concatenate([S, J]), np.argsort(np.concatenate([S, J]))
         back = np.argsort(order)
         G = self.model.block(some[order])[back[:, None], back]
+        if time.perf_counter() > self.deadline:
+            return
         x = np.concatenate([self.w[S], self.c[J]])
         fixed = np.isin(some, problem.kept)
         table = Table.of(G, x, S.size, fixed, problem.gamma.orthant, problem.sparsity.k)
