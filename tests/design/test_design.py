@@ -103,8 +103,8 @@ def test_products_of_columns_are_in_double_precision(kind, n_left, tmp_path):
     rng = np.random.default_rng(3)
     A, weights = draw((40, 400), rng).astype(np.float32), rng.random(40)
     design, B = as_design(KINDS[kind](A, tmp_path)), A.astype(np.float64)
-    left, right = rng.permutation(400)[:n_left], rng.permutation(400)[:60]
-    for left, right in ((left, right), (right, right)):
+    few, many = rng.permutation(400)[:n_left], rng.permutation(400)[:60]
+    for left, right in ((few, many), (many, many)):
         for omega in (0.25, weights):
             expected = (B[:, left].T * omega) @ B[:, right]
             np.testing.assert_allclose(design.products(left, right, omega), expected, rtol=1e-12, atol=1e-12)

@@ -18,7 +18,7 @@ from .base import SMALL, Design, check_kind, in_double, is_native_float, not_fin
 _ROW_ORDER_SHARE = 32
 _COLUMN_ORDER_SHARE = 5
 _GATHER = 120  # products that cost as much as to gather a number
-_IN_BLOCK = 2**22  # numbers gathered at a time where columns are multiplied with each other
+_IN_BLOCK = 2**20  # numbers gathered at a time where columns are multiplied with each other
 _IN_NEAREST_CACHE, _IN_CACHE = 2**12, 2**18  # numbers that stay there while sums are taken
 
 

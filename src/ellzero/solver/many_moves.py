@@ -15,7 +15,7 @@ from .single_moves import contenders
 from .table import LEFT, Table
 
 _FEW, _SHARE = 64, 4  # newcomers on a table: one for so many entries of the support, and these in any case
-_NUMBERS = 2**22  # of G[:, S] that are held at a time
+_NUMBERS = 2**20  # of G[:, S] that are held at a time
 
 
 @dataclass
