@@ -2,6 +2,7 @@
 
     python -m benchmarks devices              # with an accelerator that torch sees; about two minutes on an H200
     python -m benchmarks devices --no-host    # without the run of NumPy at 8 GB
+    python -m benchmarks devices --only structure    # groups, quotas, rows and ranks alone, beside the rest of the page
 
 X is standard normal in float32, k entries of w* are ±(1 to 2), noise 0.5, seed 0. One pass is the time of `X.T @ r` in
 the same run. Limits: "IHT-2SP" 1.15 passes an iteration at 8 and 40 GB and 0.15 ms an iteration at 2000 x 5000; "auto"
@@ -132,6 +133,75 @@ def crossover(torch, device, clock):
     return lines
 
 
+STRUCTURE = "## Groups, quotas, rows and ranks"
+SHAPES = ((2000, 5000, 5), (5000, 20_000, 10), (20_000, 100_000, 10))  # rows, columns, groups of ten columns
+
+
+def structures(torch, X, k):
+    """What is counted, the coefficients that are to be found, and its words: k groups, or ten features for each."""
+    d, device, g = X.shape[1], X.device, torch.Generator(device=X.device).manual_seed(1)
+    groups, m = np.arange(d) // 10, int(np.sqrt(d))
+    while d % m:
+        m -= 1
+    whole, few, many = (torch.zeros(d, c, device=device) for c in (1, 1, 3))
+    chosen = 10 * torch.randperm(d // 10, generator=g, device=device)
+    whole[chosen[:k, None] + torch.arange(10, device=device)] = torch.randn(k, 10, 1, generator=g, device=device)
+    few[chosen[: 5 * k, None] + torch.arange(2, device=device)] = torch.randn(5 * k, 2, 1, generator=g, device=device)
+    many[chosen[: 10 * k]] = torch.randn(10 * k, 3, generator=g, device=device)
+    low = torch.randn(m, 3, generator=g, device=device) @ torch.randn(3, d // m, generator=g, device=device)
+    yield f"Groups, {k} of ten columns", ez.sparsity.Groups(k, groups), whole
+    yield f"PerGroup, {10 * k}, two of each", ez.sparsity.PerGroup(10 * k, groups, 2), few
+    yield f"Rows, {10 * k}, three targets", ez.sparsity.Rows(10 * k), many
+    yield f"Rank, 3 of {m} x {d // m}", ez.sparsity.Rank(3, (m, d // m)), low.reshape(-1, 1) / d**0.5
+
+
+def structure(torch, device, clock, shapes=SHAPES, host=10**8):
+    """Passes of "auto" for other sparsities, and what comes to the host; NumPy beside it where X is not too large."""
+    lines = [
+        "| shape | counted | passes | ms | NumPy, ms | numbers to the host, shares of X | R beside that of NumPy |"
+    ]
+    lines += ["|---|---|---:|---:|---:|---:|---:|"]
+    numpy, seen = torch.Tensor.numpy, []
+
+    def counted(self, *args, **kwargs):
+        seen.append(self.numel())
+        return numpy(self, *args, **kwargs)
+
+    for n, d, k in shapes:
+        X, _ = make(torch, device, n, d, 1)
+        r = torch.randn(n, device=device)
+        one_pass = clock(lambda X=X, r=r: X.T @ r, 9)[0]
+        for words, sparsity, w in structures(torch, X, k):
+            noise = torch.randn(n, w.shape[1], generator=torch.Generator(device=device).manual_seed(2), device=device)
+            Y = X @ w + 0.5 * noise
+            y = Y[:, 0] if Y.shape[1] == 1 else Y
+
+            def fit(X=X, y=y, k=sparsity):
+                return ez.minimize(ez.risks.LeastSquares(X, y), k)
+
+            fit()
+            seconds, res = clock(fit, 3)
+            torch.Tensor.numpy = counted
+            seen.clear()
+            fit()
+            torch.Tensor.numpy = numpy
+            cells = [f"{n} x {d}", words, f"{seconds / one_pass:.0f}", f"{1e3 * seconds:.0f}"]
+            here, off = "", ""
+            if n * d <= host:
+                Xh, yh = X.cpu().numpy(), y.cpu().numpy()
+                took, found = clock(lambda X=Xh, y=yh, fit=fit: fit(X, y))
+                here, off = f"{1e3 * took:.0f}", f"{res.fun / found.fun - 1:+.1e}"
+            lines.append(f"| {' | '.join([*cells, here, f'{sum(seen) / (n * d):.2%}', off])} |")
+            print(lines[-1], flush=True)
+    return [STRUCTURE, "", "k groups of ten columns; quotas, rows and ranks as said. Noise 0.5.", "", *lines]
+
+
+def write(text):
+    out = Path(os.environ.get("OUT", PAGE.parent)) / PAGE.name
+    out.write_text(text.rstrip() + "\n")
+    print(f"written to {out.name}")
+
+
 def main(options=()):
     try:
         import torch
@@ -143,6 +213,10 @@ def main(options=()):
         return
     device, clock = "cuda", Clock(torch, "cuda")
     ez.minimize(ez.risks.LeastSquares(*make(torch, device, 300, 300, 5)), 5)  # what a first call sets up
+    if "structure" in options:
+        lines = structure(torch, device, clock)
+        write(PAGE.read_text().split(STRUCTURE)[0] + "\n".join(lines))
+        return
     lines = [f"| {' | '.join(HEAD)} |", "|---|" + "---:|" * (len(HEAD) - 1)]
     same = ""
     for n, d, k in LARGE:
@@ -156,7 +230,7 @@ def main(options=()):
             print(same, flush=True)
         del X, y
         torch.cuda.empty_cache()
-    table = crossover(torch, device, clock)
+    table = [*crossover(torch, device, clock), "", *structure(torch, device, clock)]
     machine = f"{torch.cuda.get_device_name()}, {os.cpu_count()} cores, Python {platform.python_version()}, "
     machine += f"torch {torch.__version__}, NumPy {np.__version__}"
     text = f"# On a device\n\n`python -m benchmarks devices`, on {machine}.\n\n{__doc__.split(chr(10) * 2, 2)[2]}\n"
@@ -164,9 +238,7 @@ def main(options=()):
         "\n".join(lines)
         + f'\n\n{same}\n\n## Where the device begins to pay\n\nOne call of "auto", the risk made anew.\n\n'
     )
-    out = Path(os.environ.get("OUT", PAGE.parent)) / PAGE.name
-    out.write_text(text + "\n".join(table) + "\n")
-    print(f"written to {out.name}")
+    write(text + "\n".join(table))
 
 
 if __name__ == "__main__":

@@ -98,6 +98,18 @@ def test_moments_are_in_double_precision(kind, tmp_path):
     np.testing.assert_allclose(mean, A.T @ weights, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("n_left", [1, 30])  # few columns are multiplied with all of X
+def test_products_of_columns_are_in_double_precision(kind, n_left, tmp_path):
+    rng = np.random.default_rng(3)
+    A, weights = draw((40, 400), rng).astype(np.float32), rng.random(40)
+    design, B = as_design(KINDS[kind](A, tmp_path)), A.astype(np.float64)
+    few, many = rng.permutation(400)[:n_left], rng.permutation(400)[:60]
+    for left, right in ((few, many), (many, many)):
+        for omega in (0.25, weights):
+            expected = (B[:, left].T * omega) @ B[:, right]
+            np.testing.assert_allclose(design.products(left, right, omega), expected, rtol=1e-12, atol=1e-12)
+
+
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int64", "bool", "float16", ">f8"])
 def test_other_numbers_become_float64(dtype, tmp_path):
     rng = np.random.default_rng(2)

@@ -218,6 +218,10 @@ def test_sums_over_a_tensor_are_taken_in_double_precision(dtype):
     np.testing.assert_allclose(gram, X.T @ (weights[:, None] * X), rtol=1e-12)
     np.testing.assert_allclose(sums, X.T @ weights, rtol=1e-12)
     np.testing.assert_allclose(design.moments(0.5)[0], 0.5 * X.T @ X, rtol=1e-12)
+    some, others = np.array([4, 1]), np.array([0, 4, 6])
+    for omega in (0.5, weights):
+        expected = (X[:, some].T * omega) @ X[:, others]
+        np.testing.assert_allclose(design.products(some, others, omega), expected, rtol=1e-12)
     digits = 1e-6 if dtype is torch.float32 else 1e-12
     np.testing.assert_allclose(design.squares, (X**2).sum(axis=0), rtol=digits)
     np.testing.assert_allclose(design.square_sums(weights), weights @ X**2, rtol=digits)

@@ -18,7 +18,7 @@ from .base import SMALL, Design, check_kind, in_double, is_native_float, not_fin
 _ROW_ORDER_SHARE = 32
 _COLUMN_ORDER_SHARE = 5
 _GATHER = 120  # products that cost as much as to gather a number
-_IN_BLOCK = 2**22  # numbers gathered at a time where columns are multiplied with each other
+_IN_BLOCK = 2**20  # numbers gathered at a time where columns are multiplied with each other
 _IN_NEAREST_CACHE, _IN_CACHE = 2**12, 2**18  # numbers that stay there while sums are taken
 
 
@@ -138,7 +138,7 @@ class Dense(Design):
 
     def _some(self, rows: slice, index: np.ndarray | None, root: np.ndarray | None) -> np.ndarray:
         """X[rows, index] on the host, in double precision, each row times its root."""
-        block = self.X[rows]
+        block = self.X[rows, :]
         if index is not None and not isinstance(block, np.ndarray):
             block = take(block, index, axis=1)
         elif index is not None:  # selected along the axis that is far apart in memory
@@ -154,7 +154,7 @@ class Dense(Design):
             return None
         found = np.zeros((*index.shape, place.size))
         for rows in row_blocks(self.shape, 2**23):
-            block = self.X[rows]
+            block = self.X[rows, :]
             for gram, first, size in zip(found, index[:, 0].tolist(), sizes.tolist(), strict=True):
                 part = block[:, first : first + size]
                 gram[:size, :size] += part.T @ part

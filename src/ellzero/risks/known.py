@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -30,7 +31,7 @@ class KnownProducts:
         n, p = shape
         self.room = max(_SHARE * n * p, _ROOM)
         self.index, self.place = np.empty(0, dtype=np.intp), np.full(p, -1, dtype=np.intp)
-        self.G = np.empty((0, 0))
+        self.G = np.empty((0, 0))  # the first rows and columns are in use
 
     @staticmethod
     def pays(n_columns: int, p: int) -> bool:
@@ -49,15 +50,19 @@ class KnownProducts:
 
     def _keep(self, index: np.ndarray) -> None:
         """Let go of the others."""
-        place = self.place[index]
-        self.G, self.index = self.G[place[:, None], place], index
+        place, m = self.place[index], index.size
+        self.G[:m, :m], self.index = self.G[place[:, None], place], index
         self.place[:] = -1
         self.place[index] = np.arange(index.size)
 
     def _add(self, new: np.ndarray, cross: Cross) -> None:
         old, every = self.index.size, np.concatenate([self.index, new])
-        G = np.empty((every.size, every.size))
-        G[old:] = cross(new, every)
-        G[:old, :old], G[:old, old:] = self.G, G[old:, :old].T
-        self.G, self.index = G, every
+        now = every.size
+        if now > len(self.G):  # memory that is not written to is not taken
+            size, known = max(now, math.isqrt(int(self.room))), self.G[:old, :old]
+            self.G = np.empty((size, size))
+            self.G[:old, :old] = known
+        self.G[old:now, :now] = cross(new, every)
+        self.G[:old, old:now] = self.G[old:now, :old].T
+        self.index = every
         self.place[new] = old + np.arange(new.size)

@@ -15,7 +15,7 @@ from .single_moves import contenders
 from .table import LEFT, Table
 
 _FEW, _SHARE = 64, 4  # newcomers on a table: one for so many entries of the support, and these in any case
-_NUMBERS = 2**22  # of G[:, S] that are held at a time
+_NUMBERS = 2**20  # of G[:, S] that are held at a time
 
 
 @dataclass
@@ -99,6 +99,8 @@ class ManyMoves:
         some, order = np.concatenate([S, J]), np.argsort(np.concatenate([S, J]))
         back = np.argsort(order)
         G = self.model.block(some[order])[back[:, None], back]
+        if time.perf_counter() > self.deadline:
+            return
         x = np.concatenate([self.w[S], self.c[J]])
         fixed = np.isin(some, problem.kept)
         table = Table.of(G, x, S.size, fixed, problem.gamma.orthant, problem.sparsity.k)

@@ -13,7 +13,7 @@ from .._core.linear_systems import Factor
 _ALSO = 0.25  # of the best gain, that another exchange must promise to be made before gains are computed anew
 _TOGETHER = 32  # exchanges, the most that are made before that
 LEFT = 1e-9  # of the square of a column: less than that is left of it beside the others, and it does not come in
-_CACHED = 2**15  # numbers
+_WAITING, _HELD = 64, 2**21  # pivots that are taken off T together, and numbers for that
 
 
 @dataclass
@@ -25,7 +25,7 @@ class Table:
         T = [[-H, Bᵀ], [B, G_JJ - B G_SJ]],   x = (w_S, c_J).
 
     To let p in or out takes t tᵀ/T_pp from T, t x_p/T_pp from x and x_p²/T_pp from R, t being column p of T: nothing is
-    solved for anew.
+    solved for anew. Those t tᵀ/T_pp wait until there are many, which are then taken off all at once.
 
     Attributes
     ----------
@@ -50,6 +50,10 @@ class Table:
     k: int
     made: list[list[int]] = field(default_factory=list)
     refused: dict[int, set[int]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        # T is what it says less U diag(D)⁻¹ Uᵀ, of this rank
+        self.U, self.D, self.rank = np.zeros((len(self.x), _WAITING), order="F"), np.ones(_WAITING), 0
 
     @classmethod
     def of(cls, G: np.ndarray, x: np.ndarray, n_inside: int, fixed: np.ndarray, positive: bool, k: int) -> Table:
@@ -76,25 +80,41 @@ class Table:
         diagonal = np.maximum(np.diagonal(G), 1e-300)
         table = cls(G.copy(), slopes, diagonal, np.zeros(len(G), dtype=bool), fixed, positive, k)
         for p in range(m):
-            if table.T[p, p] > LEFT * diagonal[p]:
+            if table.entry(p, p) > LEFT * diagonal[p]:
                 table.pivot(p)
+        table.settle()
         table.k -= int(np.count_nonzero(fixed & ~table.inside))  # a place is theirs, whatever they add
         return table
 
     def pivot(self, p: int) -> float:
         """Let p in or out; what R loses by that."""
-        T, x, d = self.T, self.x, float(self.T[p, p])
-        column, at = T[:, p].copy(), float(x[p])
+        T, x, r = self.T, self.x, self.rank
+        column, at = T[:, p] - self.U[:, :r] @ (self.U[p, :r] / self.D[:r]), float(x[p])
+        d, sign = float(column[p]), -1.0 if self.inside[p] else 1.0
         share = column / d
-        step = max(1, _CACHED // column.size)  # so few rows that what is taken off them stays in the cache
-        for start in range(0, column.size, step):
-            T[start : start + step] -= column[start : start + step, None] * share
         x -= share * at
-        sign = -1.0 if self.inside[p] else 1.0
         T[p] = T[:, p] = sign * share
         T[p, p], x[p] = -1 / d, sign * at / d
+        self.U[:, r], self.D[r] = column, d
+        self.U[p, : r + 1] = 0.0  # nothing is taken off that row and column
+        self.rank += 1
         self.inside[p] = not self.inside[p]
+        if self.rank == _WAITING:
+            self.settle()
         return at**2 / d
+
+    def settle(self) -> None:
+        """Take off T what waits."""
+        U, r = self.U[:, : self.rank], self.rank
+        step = max(1, _HELD // len(self.x))
+        for start in range(0, len(self.x) if r else 0, step):
+            self.T[start : start + step] -= (U[start : start + step] / self.D[:r]) @ U.T
+        self.rank = 0
+
+    def entry(self, i: int, j: int) -> float:
+        """T_ij."""
+        r = self.rank
+        return float(self.T[i, j] - (self.U[i, :r] / self.D[:r]) @ self.U[j, :r])
 
     def improve(self, least: float, deadline: float = math.inf) -> None:
         """Exchanges, as long as one gains more than `least`."""
@@ -114,7 +134,7 @@ class Table:
         """Make an exchange, with what is negative then let out; take it back if it does not gain enough."""
         gain, made, (j, i) = 0.0, list[int](), (pivots[-1], pivots[0] if len(pivots) > 1 else -1)
         for p in pivots:
-            if not self.inside[p] and self.T[p, p] <= LEFT * self.diagonal[p]:
+            if not self.inside[p] and self.entry(p, p) <= LEFT * self.diagonal[p]:
                 gain = -math.inf
                 break
             gain += self.pivot(p)
@@ -135,12 +155,13 @@ class Table:
 
     def _gain(self, j: int, i: int) -> float:
         """What R loses if j comes for i, or into a free place."""
-        if self.inside[j] or (i >= 0 and not (self.inside[i] and self.T[i, i] < 0)):
+        if self.inside[j] or (i >= 0 and not (self.inside[i] and self.entry(i, i) < 0)):
             return -math.inf
+        q = self.entry(j, j)
         if i < 0:
-            return float(self._worth(self.x[j]) ** 2 / max(self.T[j, j], LEFT * self.diagonal[j]))
-        h, b, w = -self.T[i, i], self.T[j, i], self.x[i]
-        room = max(self.T[j, j] + b * b / h, LEFT * self.diagonal[j])
+            return float(self._worth(self.x[j]) ** 2 / max(q, LEFT * self.diagonal[j]))
+        h, b, w = -self.entry(i, i), self.entry(j, i), self.x[i]
+        room = max(q + b * b / h, LEFT * self.diagonal[j])
         return float(self._worth(self.x[j] + b * w / h) ** 2 / room - w * w / h)
 
     def _worth(self, slope: np.ndarray) -> np.ndarray:
@@ -151,6 +172,7 @@ class Table:
 
         Each is a gain, a newcomer and a place, which is -1 where it is free.
         """
+        self.settle()
         T, x = self.T, self.x
         # rounding may have left nothing of a column beside the others, or less
         places = np.flatnonzero(self.inside & ~self.fixed & (np.diagonal(T) < 0))
