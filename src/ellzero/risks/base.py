@@ -105,8 +105,15 @@ class Risk(ABC):
 
     def values_along(self, point: Point, directions: Directions, mu: float) -> np.ndarray:
         """R(w + μu_i) for each of the directions u_i."""
-        points = directions.points(to_host(point.w), mu)
-        return np.array([self.at(like(w, point.w)).value for w in points])
+        return self.values_at(directions.points(to_host(point.w), mu))
+
+    def values_at(self, points: np.ndarray) -> np.ndarray:
+        """R at each row of a matrix."""
+        return np.array([self.at(like(w, self.zero)).value for w in points])
+
+    def placed(self, points: np.ndarray) -> np.ndarray:
+        """The points at which R is evaluated when it is asked for at these: the same, unless R keeps to a set."""
+        return points
 
     def failure(self, message: str) -> Exception:
         """The error for values that are none."""

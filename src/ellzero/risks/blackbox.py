@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 
 from .._core.arrays import Array, to_host
-from .._core.directions import Directions
 from .._core.stopping import Status, Stop
 from .._core.validation import check_count, check_number, check_positive
 from . import base
-from .base import Point, Risk
+from .base import Risk
 from .counts import Counts
 from .differences import Differences
 from .evaluation import BudgetSpent, Failure, Outcome, Outcomes, OutOfTime, Pool, Task, evaluate_batch, evaluate_here
@@ -151,8 +150,8 @@ class BlackBox(Risk):
             "ez.Method(oracle=ez.ZerothOrder(...), step=...)"
         )
 
-    def values_along(self, point: Point, directions: Directions, mu: float) -> np.ndarray:
-        return self.evaluate(directions.points(to_host(point.w), mu))
+    def values_at(self, points: np.ndarray) -> np.ndarray:
+        return self.evaluate(points)
 
     def queries(self, w: Any, t: int = 0) -> np.ndarray:
         """Ask: the points (rows) at which f is wanted for a gradient at w, by `ZerothOrder` with its defaults.

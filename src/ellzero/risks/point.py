@@ -49,8 +49,8 @@ class Point:
     """
 
     __slots__ = (
-        "_gradient", "_pending", "_state", "_value", "booked", "estimated", "refitted", "risk", "support", "valued_at",
-        "w",
+        "_gradient", "_pending", "_state", "_value", "booked", "estimated", "refitted", "risk", "support", "trusted",
+        "valued_at", "w",
     )  # fmt: skip
 
     def __init__(self, risk: Risk, w: Array, support: Array | None = None) -> None:
@@ -64,6 +64,7 @@ class Point:
         self.valued_at = 0  # in which iteration the value was asked for
         self.estimated = False  # whether a gradient was estimated here from function values
         self.refitted = False  # whether the values are the best on their support
+        self.trusted = False  # whether the method came here on more evidence than one value
         self._gradient: Array | None = None
 
     @property

@@ -14,6 +14,7 @@ from ..risks.base import Point, Risk
 from ..sparsity import Sparsity
 from ..theory.parameters import THEOREMS, Prescription, prescribe, zoht_step
 from ..theory.parameters import Oracle as Kind
+from .by_values.looks import Looks
 from .finishes import Exchanges, as_finish
 from .oracles import FullGradient, GrowWhenStuck, MiniBatch, Oracle, VarianceReduced, ZerothOrder, estimate_variance
 from .projections import PROJECTIONS
@@ -123,7 +124,7 @@ class Auto(Method):
 
     name: str = "auto"
     n_starts: int = 1
-    mu: float = 1e-6
+    mu: float | None = None
     own_units = True
 
     def __post_init__(self) -> None:
@@ -137,13 +138,8 @@ class Auto(Method):
         if risk.has_gradient:
             parts = {"projection": self.projection, "finish": Exchanges(self.n_starts), "standardize": self.standardize}
             return Method(step="pursuit", name="auto", **parts)  # type: ignore[arg-type]
-        oracle = ZerothOrder(
-            n_directions=GrowWhenStuck(
-                max(10, 2 * sparsity.widest(sparsity.k, risk.n_features)), max(1000, 4 * risk.n_features)
-            ),
-            mu=self.mu,
-        )
-        return Method(oracle=oracle, step="search", projection=self.projection, name="auto (zeroth-order)")
+        parts = {"oracle": Looks(mu=self.mu), "step": "values"}
+        return Method(projection=self.projection, name="auto (zeroth-order)", **parts)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,9 @@
 import math
 from typing import Any
 
+from .by_values.step import value_step
 from .factors import FactorStep
+from .oracles import Gradients
 from .problem import Problem
 from .projections import Projector
 from .refit import Units
@@ -12,11 +14,19 @@ from .steps import AdaptiveStep, ConstantStep, Deadline, PursuitStep, SearchedSt
 
 
 def bind_step(
-    step: Any, counts: Counts, problem: Problem, threshold: Projector | None, units: Units | None, deadline: Deadline
+    step: Any,
+    oracle: Gradients,
+    counts: Counts,
+    problem: Problem,
+    threshold: Projector | None,
+    units: Units | None,
+    deadline: Deadline,
 ) -> Step:
     """The step rule of one run, from a number or a name."""
     if not isinstance(step, str):
         return ConstantStep(float(step))
+    if step == "values":
+        return value_step(oracle, problem)
     if step == "search":
         return SearchedStep(counts)
     if step == "adaptive":

@@ -18,7 +18,7 @@ from .result import Counts
 
 #: the reading of `time.perf_counter` that ends a run
 Deadline = Callable[[], float]
-STEPS = ("1/L", "adaptive", "pursuit", "search", "factors")
+STEPS = ("1/L", "adaptive", "pursuit", "search", "factors", "values")
 #: those that take R(w) for what ∇R says it is
 NEED_GRADIENTS = ("adaptive", "pursuit", "factors")
 
