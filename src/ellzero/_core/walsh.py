@@ -54,7 +54,7 @@ class Walsh:
         """Σ_r weights_r u_r over the first rows, without any of them: N log N additions."""
         order, place, sign = self._layout
         total = np.bincount(order[np.arange(weights.size) % self.n_rows], weights, minlength=self.n_rows)
-        return sign * _transform(total)[place]
+        return np.asarray(sign * _transform(total)[place])
 
     def solve(self, values: np.ndarray) -> np.ndarray | None:
         """g from <u_r, g> + a for N rows or more, with NaN for some; None if there are not enough."""

@@ -16,6 +16,7 @@ from .._core.arrays import Array, index_like, like, scatter, to_host
 from .._core.directions import Directions
 from .._core.validation import NotFinite, as_numbers, check_indices, check_vector
 from ..design import take
+from ..sets import ConstraintSet
 from .accuracy import Measured, QuadraticForm, SmoothPart
 from .curvature import Curvature, SelectedCurvature
 from .point import Constant as Constant
@@ -85,6 +86,8 @@ class Risk(ABC):
     calls_per_value: int = 1
     #: whether the noise in R(w) is another in every iteration, so that values of two iterations do not compare
     noise_changes: bool = False
+    #: whether R is asked for at members of Γ alone
+    inside: bool = False
     #: (m, r): the m best iterates are evaluated r times more at the end
     recheck: tuple[int, int] = (0, 0)
 
@@ -111,8 +114,15 @@ class Risk(ABC):
         """R at each row of a matrix."""
         return np.array([self.at(like(w, self.zero)).value for w in points])
 
-    def placed(self, points: np.ndarray) -> np.ndarray:
-        """The points at which R is evaluated when it is asked for at these: the same, unless R keeps to a set."""
+    def within(self, gamma: ConstraintSet) -> Risk:
+        """The risk of a problem with this Γ: the same, unless it keeps to Γ."""
+        return self
+
+    def placed(self, points: np.ndarray, among: np.ndarray | None = None) -> np.ndarray:
+        """The points (rows) at which R is asked for in place of these: the same, unless R keeps to Γ.
+
+        With `among`, indices, the other entries stay zero.
+        """
         return points
 
     def failure(self, message: str) -> Exception:

@@ -25,6 +25,9 @@ from .schedules import as_schedule
 class Gradients(ABC):
     """An oracle bound to one run: (point, iteration) ↦ gradient or its estimate."""
 
+    #: what is known of the noise of values, where that was measured
+    noise: Any = None
+
     @abstractmethod
     def __call__(self, point: Point, t: int) -> Array: ...
 
@@ -267,7 +270,8 @@ class DirectionalGradients(Differences, Gradients):
         self._unasked = q * self._price
         self.counts.book("n_values", self._unasked)
         try:
-            gradient = self._combined((u, self._slopes(point, u, base)) for u in self._blocks(t, q))
+            w = to_host(point.w)
+            gradient = self._combined((self._moves(w, u), self._slopes(point, u, base)) for u in self._blocks(t, q))
         except BaseException:
             self.counts.add(-self._unasked)
             raise
@@ -296,6 +300,8 @@ class DirectionalGradients(Differences, Gradients):
 
     def _values_along(self, point: Point, directions: Directions, mu: float) -> np.ndarray:
         self._unasked -= len(directions) * self.risk.calls_per_value
+        if self.risk.inside:
+            return self.risk.values_at(self._placed(to_host(point.w), directions, mu))
         return self.risk.values_along(point, directions, mu)
 
     def state(self) -> dict[str, Any]:

@@ -102,6 +102,9 @@ class Result:
         How far x is, at the most, from the best possible, where that was asked for (`ellzero.certify`).
     keep : array of int
         Coordinates that were to be in the support.
+    noise : Noise or None
+        What "auto" has measured of the errors of a black box: `level`, the standard deviation of one value, and `mu`,
+        the length of the differences that it chose because of it.
     """
 
     x: Array
@@ -125,6 +128,7 @@ class Result:
     failures: tuple[Any, ...] = field(default=())
     certificate: Any = None
     keep: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.intp))
+    noise: Any = None
 
     @property
     def k(self) -> int:
@@ -145,6 +149,8 @@ class Result:
             "status": f"{self.message} ({self.nit} iterations)",
             "cost": f"{self.n_gradients} gradients, {self.n_values} values, {self.n_thresholds} thresholdings",
         }
+        if self.noise is not None and not self.noise.exact:
+            lines["noise"] = str(self.noise)
         if math.isfinite(self.stationarity):
             lines["stationarity"] = f"{self.stationarity:.2g}"
         return "ellzero result\n" + "\n".join(f"  {name:<13}{text}" for name, text in lines.items())

@@ -233,6 +233,7 @@ class Run:
             largest_L=getattr(self.step, "largest_L", 1 / self.step.size),
             failures=tuple(self.session.failures),
             keep=self.asked.kept,
+            noise=self.oracle.noise,
         )
 
     def _value(self, point: Point, x: Array, final: bool) -> float:

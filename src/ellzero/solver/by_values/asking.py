@@ -39,9 +39,13 @@ class Values:
         """R at a point that the method stands at."""
         return self.counts.base_value(point)
 
-    def placed(self, points: np.ndarray) -> np.ndarray:
+    def placed(self, points: np.ndarray, among: np.ndarray | None = None) -> np.ndarray:
         """The points at which R would be asked for: these, unless R keeps its queries inside Γ."""
-        return self.risk.placed(points)
+        return self.risk.placed(points, among)
+
+    def towards(self, w: np.ndarray, u: np.ndarray) -> np.ndarray:
+        """u, or a direction from w to a member of Γ where R keeps to it: points up to this far are members then."""
+        return self.placed((w + u)[None, :])[0] - w if self.risk.inside else u
 
 
 def largest(w: np.ndarray) -> float:

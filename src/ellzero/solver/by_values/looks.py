@@ -17,7 +17,7 @@ from ...theory.parameters import Oracle as Kind
 from ..oracles import Gradients
 from ..problem import Problem
 from ..result import Counts
-from .asking import Values, host, largest
+from .asking import host, largest
 from .noise import Noise
 from .probes import LONGEST, ProbedGradients, SparseProbes
 from .surrogate import Surrogate
@@ -138,10 +138,15 @@ class BoundLooks(Gradients):
         return int(min(self.effort, 0.5 * self.values.affordable))
 
     def _ask(self, w: np.ndarray, moves: np.ndarray) -> None:
-        points = np.tile(w, (len(moves), 1))
-        points[:, self.model.chosen] += moves
-        points = self.values.placed(points)
-        self.model.remember(points, self.values.at(points))
+        points, chosen = np.tile(w, (len(moves), 1)), self.model.chosen
+        points[:, chosen] += moves
+        if self.values.risk.inside:
+            wide = np.union1d(np.flatnonzero(w), chosen)
+            points = self.values.placed(points, wide)
+            others = np.setdiff1d(wide, chosen)
+            points = points[(points[:, others] == w[others]).all(axis=1) & (points != w).any(axis=1)]
+        if len(points):
+            self.model.remember(points, self.values.at(points))
 
     def _design(self, w: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Moves of single coordinates and of pairs where the model is new, of single ones else; more under noise."""

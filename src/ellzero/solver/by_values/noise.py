@@ -22,6 +22,8 @@ class Noise:
         The length of the differences that gradients were last made of.
     n_values : int
         How many values were spent on measuring it.
+    exact : bool
+        Whether it is no more than rounding.
     resolved : bool
         Whether anything was found that stands out of the noise.
     """
@@ -29,7 +31,12 @@ class Noise:
     level: float
     mu: float
     n_values: int
-    resolved: bool = True
+    exact: bool
+    resolved: bool
+
+    def __str__(self) -> str:
+        what = "rounding alone" if self.exact else f"{self.level:.2g} in each value"
+        return f"{what}, differences of length {self.mu:.2g}"
 
 
 def noise_of(values: np.ndarray) -> float:

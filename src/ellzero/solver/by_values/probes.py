@@ -26,6 +26,7 @@ FIRST = 24  # probes of a first guess
 _FEWEST = 5  # values without which no probe is made
 _GROWTH = 1.5
 _TABLE = 7  # values for the noise
+_SHORT = 4  # fewer tell curvature from noise no more
 _REPEATS = 12  # further ones at the same point, if there is any
 _ROUGH = 0.03  # share of noise in a slope
 LONGEST = 10.0  # differences, in units of the size of w
@@ -112,7 +113,19 @@ class ProbedGradients(Gradients):
 
     # What a resumed run needs.
 
-    _facts = ("level", "mu", "n_table", "least", "n_probes", "spent", "resolved", "noisy", "rough", "squares", "freedom")
+    _facts = (
+        "level",
+        "mu",
+        "n_table",
+        "least",
+        "n_probes",
+        "spent",
+        "resolved",
+        "noisy",
+        "rough",
+        "squares",
+        "freedom",
+    )
 
     def state(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self._facts}
@@ -124,7 +137,9 @@ class ProbedGradients(Gradients):
     @property
     def noise(self) -> Noise | None:
         """What is known of the noise."""
-        return None if math.isnan(self.level) else Noise(self.level, self.mu, self.n_table, self.resolved)
+        return (
+            None if math.isnan(self.level) else Noise(self.level, self.mu, self.n_table, not self.noisy, self.resolved)
+        )
 
     @property
     def complete(self) -> int:
@@ -135,24 +150,33 @@ class ProbedGradients(Gradients):
     # The noise.
 
     def measure(self, point: Point) -> None:
-        """The noise, and a length for differences, by values around a point."""
+        """The noise, and a length for differences, by values around a point; nothing if it is not finished."""
+        try:
+            self._measure(point)
+        except BaseException:
+            self.level = math.nan
+            raise
+
+    def _measure(self, point: Point) -> None:
         base, values, w = self.values.base(point), self.values, host(point)
         before = values.counts.n_values
         u = stream(self.entropy, _PLACE).choice(np.array([-1.0, 1.0]), w.size)
         scale = self.scale(w, u)
+        u = self.values.towards(w, scale * u) / scale
         n = int(min(_TABLE, values.affordable // 10))
         self.level = rounding(base)
-        if n >= 2:
+        if n >= _SHORT:
             table = values.at(w + 1e-6 * scale * np.outer(np.arange(1, n + 1), u))
-            self.level = max(noise_of(np.append(base, table)), self.level)
-            self.noisy = self.level > 1e3 * rounding(base)
+            exact = rounding(largest(np.append(base, table[np.isfinite(table)])))
+            self.level = max(noise_of(np.append(base, table)), exact)
+            self.noisy = self.level > 1e3 * exact
         if self.noisy:
             self.squares, self.freedom = self.level**2, 1.0
             again = self.repeat(point, int(min(_REPEATS, self.values.affordable // 10)))
             base = point._value = float(np.mean(np.append(again, base)))
             point.trusted = True
         if self.given is None:
-            self.mu = self._length(w, u, base, scale) if n >= 2 else 1e-6 * scale
+            self.mu = self._length(w, u, base, scale) if n >= _SHORT else 1e-6 * scale
         self.n_table = values.counts.n_values - before
 
     def repeat(self, point: Point, n: int) -> np.ndarray:
@@ -160,8 +184,8 @@ class ProbedGradients(Gradients):
         if n < 2 or self.values.risk.noise_changes:
             return np.empty(0)
         again = self.values.at(np.repeat(host(point)[None, :], n, axis=0))
-        again = again[np.isfinite(again)]
-        if again.size > 1:
+        again = np.asarray(again[np.isfinite(again)])
+        if again.size > 1 and (again != again[0]).any():  # the same error each time tells nothing of its size
             self.squares += float(np.sum((again - again.mean()) ** 2))
             self.freedom += again.size - 1
             self.level = math.sqrt(self.squares / self.freedom)
@@ -169,8 +193,7 @@ class ProbedGradients(Gradients):
 
     def scale(self, w: np.ndarray, u: np.ndarray) -> float:
         """What counts as a long way here: the size of w, or 1, or the size of Γ."""
-        free = largest(self.values.placed((w + u)[None, :])[0] - w)
-        return max(largest(w), free) or 1.0
+        return max(largest(w), largest(self.values.towards(w, u))) or 1.0
 
     def _length(self, w: np.ndarray, u: np.ndarray, base: float, scale: float) -> float:
         """μ from the curvature along u, which is looked for at longer and longer distances until it stands out."""
@@ -178,19 +201,19 @@ class ProbedGradients(Gradients):
         for _ in range(12):
             if self.values.affordable < 8:
                 break
-            ahead, behind = self.values.at(np.stack([w + length * u, w - length * u]))
-            if not (math.isfinite(ahead) and math.isfinite(behind)):
+            if self.values.risk.inside:
+                length = min(length, 0.5 * scale)
+            bend, slope = self._bend(w, u, base, length)
+            if not math.isfinite(bend):
                 length /= factor  # f is not defined so far away
-                factor *= factor
                 continue
-            bend, slope = abs((ahead - base) + (behind - base)), abs(ahead - behind)
             if bend > 10 * self.level:
                 mu = difference_length(self.level, bend / length / length, length)
                 self._judge_slopes(self.level / mu, 0.5 * slope / length)
                 return mu
             if slope > 100 * self.level:
                 return length  # straight as far as one can see
-            if length > 10 * scale and self.noisy:
+            if (length > 10 * scale and self.noisy) or (self.values.risk.inside and length >= 0.5 * scale):
                 break
             length *= factor
             factor *= factor
@@ -198,6 +221,14 @@ class ProbedGradients(Gradients):
                 break
         self.rough = self.noisy
         return min(length, scale)
+
+    def _bend(self, w: np.ndarray, u: np.ndarray, base: float, length: float) -> tuple[float, float]:
+        """|f(w + hu) - 2f(w) + f(w - hu)| and |f(w + hu) - f(w - hu)|; inside Γ from two values ahead."""
+        inside = self.values.risk.inside
+        first, second = self.values.at(np.stack([w + length * u, w + (2.0 if inside else -1.0) * length * u]))
+        if inside:
+            return abs((second - first) - (first - base)), 2 * abs(first - base)
+        return abs((first - base) + (second - base)), abs(first - second)
 
     def _judge_slopes(self, error: float, slope: float) -> None:
         self.rough = self.noisy and error > _ROUGH * slope
@@ -226,8 +257,12 @@ class ProbedGradients(Gradients):
             probes: Any = walsh
             if where is not None:
                 moves = np.vstack([moves, where])
-                probes = Displacements(moves)
+                units = np.sqrt(np.mean(moves**2, axis=0))
+                units[units == 0] = math.inf
+                probes = Displacements(moves / units)
             found = recover(probes, slopes, self._error)
+            if where is not None:
+                found = replace(found, gradient=found.gradient / units, units=units)
             enough = self._explained(found) and q >= self.least
             if enough or q >= most or self.values.affordable < sides:
                 break

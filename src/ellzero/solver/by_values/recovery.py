@@ -36,7 +36,7 @@ class Displacements:
 
     @property
     def n_features(self) -> int:
-        return self.matrix.shape[1]
+        return int(self.matrix.shape[1])
 
     def rows(self, first: int, last: int, columns: np.ndarray | None = None) -> np.ndarray:
         part = self.matrix[first:last]
@@ -66,17 +66,21 @@ class Recovery:
         The standard deviation of what the gradient does not explain of slopes that it was not made from.
     unexplained : float
         The share of this in the sum of squares of those slopes; 1 and more where nothing is explained.
+    units : array or float
+        How far probes go in each coordinate: an error of `error` in an entry is one of error/units.
     """
 
     gradient: np.ndarray
     error: float
     spread: float
     unexplained: float
+    units: np.ndarray | float = 1.0
 
     def significant(self) -> np.ndarray:
         """Entries that chance does not explain, at one false one in a hundred recoveries or so."""
-        bar = (1.5 + math.sqrt(2 * math.log(self.gradient.size + 1))) * self.error
-        return np.flatnonzero(np.abs(self.gradient) > max(bar, 1e-12 * float(np.abs(self.gradient).max(initial=0.0))))
+        seen = np.abs(np.where(self.gradient == 0, 0.0, self.gradient * self.units))
+        bar = (1.5 + math.sqrt(2 * math.log(seen.size + 1))) * self.error
+        return np.flatnonzero(seen > max(bar, 1e-12 * float(seen.max(initial=0.0))))
 
     def standing_out(self) -> np.ndarray:
         """The gradient without the entries that chance explains."""
@@ -111,7 +115,7 @@ def recover(probes: Probes, slopes: np.ndarray, error: float = 0.0) -> Recovery:
     mean = float(values[seen].mean())
     total = float(np.sum((values[kept_back] - mean) ** 2))
     best, support, left = np.empty(0, dtype=np.intp), np.empty(0, dtype=np.intp), total
-    most, s = min(np.count_nonzero(seen) // 3, probes.n_features), 1
+    most, s = min(int(np.count_nonzero(seen)) // 3, probes.n_features), 1
     while s <= most:
         support, coefficients, residual = _pursuit(probes, values, seen, s, support)
         columns = probes.rows(0, slopes.size, support)[kept_back]
@@ -125,13 +129,13 @@ def recover(probes: Probes, slopes: np.ndarray, error: float = 0.0) -> Recovery:
     coefficients, residual = _fit(probes.rows(0, slopes.size, best)[worth], values[worth])
     gradient = np.zeros(probes.n_features)
     gradient[best] = coefficients[:-1]
-    n = np.count_nonzero(worth)
+    n = int(np.count_nonzero(worth))
     if left > DENSE * total:
         if (whole := probes.solve(slopes)) is not None:
             return Recovery(whole, error / math.sqrt(n), error, 0.0)
         # many entries matter, and the largest of them are still the likeliest here
-        remainder = np.zeros(slopes.size)
-        remainder[worth] = values[worth] - coefficients[-1] - probes.rows(0, slopes.size, best)[worth] @ coefficients[:-1]
+        remainder, columns = np.zeros(slopes.size), probes.rows(0, slopes.size, best)[worth]
+        remainder[worth] = values[worth] - coefficients[-1] - columns @ coefficients[:-1]
         gradient += probes.combine(remainder) / n
     inside = residual / max(1, n - best.size - 1)
     outside = left / np.count_nonzero(kept_back)

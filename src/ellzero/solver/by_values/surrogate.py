@@ -16,7 +16,6 @@ from ..projections import Projector
 from ..refit import refit
 from .asking import largest
 
-
 _MANY = 300  # coordinates of a support beyond which refits of a model are too slow
 
 
@@ -242,7 +241,7 @@ def _least_squares(B: np.ndarray, y: np.ndarray) -> np.ndarray:
         return np.asarray(np.linalg.lstsq(B, y, rcond=1e-13)[0])
     normal = B.T @ B
     theta = _solve(normal, B.T @ y)
-    return theta + _solve(normal, B.T @ (y - B @ theta))
+    return np.asarray(theta + _solve(normal, B.T @ (y - B @ theta)))
 
 
 def _solve(normal: np.ndarray, right: np.ndarray) -> np.ndarray:
