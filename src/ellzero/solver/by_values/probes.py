@@ -210,7 +210,7 @@ class ProbedGradients(Gradients):
             if bend > 10 * self.level:
                 mu = difference_length(self.level, bend / length / length, length)
                 self._judge_slopes(self.level / mu, 0.5 * slope / length)
-                return mu
+                return self._longer(w, u, base, length, LONGEST * scale) if self.rough else mu
             if slope > 100 * self.level:
                 return length  # straight as far as one can see
             if (length > 10 * scale and self.noisy) or (self.values.risk.inside and length >= 0.5 * scale):
@@ -222,6 +222,21 @@ class ProbedGradients(Gradients):
         self.rough = self.noisy
         return min(length, scale)
 
+    def _longer(self, w: np.ndarray, u: np.ndarray, base: float, length: float, longest: float) -> float:
+        """How far R is a parabola along u as well as its noise lets see: so long may a two-sided difference be."""
+        bend, slope = self._bend(w, u, base, length)
+        while math.isfinite(bend) and 4 * length <= longest and self.values.affordable >= 50:
+            if self.values.risk.inside:
+                break
+            farther = self._bend(w, u, base, 4 * length)
+            error = 0.02 * (farther[0] + farther[1])
+            if not abs(farther[0] - 16 * bend) <= 40 * self.level * 2 + error:
+                break
+            if not abs(farther[1] - 4 * slope) <= 10 * self.level * 2 + error:
+                break
+            (bend, slope), length = farther, 4 * length
+        return length
+
     def _bend(self, w: np.ndarray, u: np.ndarray, base: float, length: float) -> tuple[float, float]:
         """|f(w + hu) - 2f(w) + f(w - hu)| and |f(w + hu) - f(w - hu)|; inside Γ from two values ahead."""
         inside = self.values.risk.inside
@@ -231,7 +246,7 @@ class ProbedGradients(Gradients):
         return abs((first - base) + (second - base)), abs(first - second)
 
     def _judge_slopes(self, error: float, slope: float) -> None:
-        self.rough = self.noisy and error > _ROUGH * slope
+        self.rough = self.rough or (self.noisy and error > _ROUGH * slope)
 
     # Gradients.
 
