@@ -39,6 +39,18 @@ class Values:
         """R at a point that the method stands at."""
         return self.counts.base_value(point)
 
+    def trial(self, point: Point) -> float:
+        """R at a point that the method can do without: asked twice at the most, NaN where that failed."""
+        if self.counts.price(point):
+            for _ in range(2):
+                value = float(self.at(host(point)[None, :])[0])
+                if math.isfinite(value):
+                    point._value, point.valued_at, point.booked = value, self.counts.iteration, "method"
+                    break
+            else:
+                return math.nan
+        return self.base(point)
+
     def placed(self, points: np.ndarray, among: np.ndarray | None = None) -> np.ndarray:
         """The points at which R would be asked for: these, unless R keeps its queries inside Γ."""
         return self.risk.placed(points, among)

@@ -206,6 +206,8 @@ class BoundLooks(Gradients):
     def stuck(self) -> None:
         """Nothing was gained from the last look at everything: the next one is closer, or there is none."""
         far = self.far
+        if far.flat and far.lengthen():
+            return
         if far.n_probes >= far.complete and not (far.noisy and math.isfinite(self.values.affordable)):
             raise Stop(Status.SETTLED)
         far.least = 2 * far.n_probes

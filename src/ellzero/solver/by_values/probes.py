@@ -24,6 +24,7 @@ from .recovery import DENSE, Displacements, Recovery, recover
 
 FIRST = 24  # probes of a first guess
 _FEWEST = 5  # values without which no probe is made
+_FEW = 8  # probes that any gradient has, where they can be paid for
 _GROWTH = 1.5
 _TABLE = 7  # values for the noise
 _SHORT = 4  # fewer tell curvature from noise no more
@@ -88,6 +89,8 @@ class ProbedGradients(Gradients):
         The length of differences.
     least : int
         Probes that a gradient has at least: raised where a better one is wanted.
+    reach : float
+        What counts as a long way at the start.
     last : Recovery
         What the last probes told.
     spent, n_probes : int
@@ -108,7 +111,7 @@ class ProbedGradients(Gradients):
         self.level, self.mu, self.n_table = math.nan, math.nan if mu is None else mu, 0
         self.least, self.n_probes, self.spent = FIRST, 0, 0
         self.resolved = self.noisy = self.rough = False
-        self.squares = self.freedom = 0.0
+        self.squares = self.freedom = self.reach = 0.0
         self.last: Recovery | None = None
 
     # What a resumed run needs.
@@ -125,6 +128,7 @@ class ProbedGradients(Gradients):
         "rough",
         "squares",
         "freedom",
+        "reach",
     )
 
     def state(self) -> dict[str, Any]:
@@ -144,7 +148,7 @@ class ProbedGradients(Gradients):
     @property
     def complete(self) -> int:
         """How many probes tell any gradient."""
-        n = 1 << self.values.risk.n_features.bit_length()
+        n = max(_FEW, 1 << self.values.risk.n_features.bit_length())
         return n if self.most is None else min(n, self.most)
 
     # The noise.
@@ -167,8 +171,9 @@ class ProbedGradients(Gradients):
         self.level = rounding(base)
         if n >= _SHORT:
             table = values.at(w + 1e-6 * scale * np.outer(np.arange(1, n + 1), u))
+            drift = abs(float(values.at(w[None, :])[0]) - base)  # the same point once more: errors that no table shows
             exact = rounding(largest(np.append(base, table[np.isfinite(table)])))
-            self.level = max(noise_of(np.append(base, table)), exact)
+            self.level = max(noise_of(np.append(base, table)), exact, drift if math.isfinite(drift) else 0.0)
             self.noisy = self.level > 1e3 * exact
         if self.noisy:
             self.squares, self.freedom = self.level**2, 1.0
@@ -177,7 +182,7 @@ class ProbedGradients(Gradients):
             point.trusted = True
         if self.given is None:
             self.mu = self._length(w, u, base, scale) if n >= _SHORT else 1e-6 * scale
-        self.n_table = values.counts.n_values - before
+        self.n_table, self.reach = values.counts.n_values - before, scale
 
     def repeat(self, point: Point, n: int) -> np.ndarray:
         """n further values at a point, whose differences improve the estimate of the noise."""
@@ -286,6 +291,18 @@ class ProbedGradients(Gradients):
         self.resolved = self.resolved or found.significant().size > 0
         self._learn(found, slopes, w, walsh)
         return replace(found, gradient=found.standing_out()) if self.noisy else found
+
+    @property
+    def flat(self) -> bool:
+        """Whether not one of the last probes saw any change."""
+        return self.last is not None and self.last.spread == 0 and not self.last.gradient.any()
+
+    def lengthen(self) -> bool:
+        """Take longer differences for a function that has steps; whether that was possible."""
+        if self.given is not None or self.mu >= self.reach:
+            return False
+        self.mu = min(1e3 * self.mu, self.reach)
+        return True
 
     def _learn(self, found: Recovery, slopes: np.ndarray, w: np.ndarray, walsh: Walsh) -> None:
         """A length of differences, and how many sides they have, from what the last ones told."""

@@ -66,9 +66,14 @@ class ValueStep:
                 size *= 4.0
                 continue
             try:
-                value = self.values.base(trial)
+                value = self.values.trial(trial)
             except BudgetSpent:
                 break
+            if math.isnan(value):  # f is not defined there, or did not want to tell
+                if best is not point:
+                    break
+                size *= 0.25
+                continue
             # where long and short steps are as good, as they are beyond a kink, long ones lead on
             gain = base - best.value
             if best is point:
@@ -155,7 +160,9 @@ class ValueStep:
     def _judge(self, trial: Point, point: Point, gain: float) -> Point:
         """The trial, if values say so; or if they could not, and do not say the opposite."""
         level, model = self.looks.level, self.looks.model
-        value = self.values.base(trial)
+        value = self.values.trial(trial)
+        if math.isnan(value):
+            return point
         model.remember(host(trial)[None, :], np.array([value]))
         if not level or gain > 6 * level:
             return trial if self._lower(trial, point) else point
