@@ -58,6 +58,8 @@ class BoundLooks(Gradients):
         What was spent on probes since the last model: for as much a model is bought.
     radius : float
         How far designs go, in each coordinate.
+    failed : int
+        How often in a row the model has led nowhere.
     better : bool
         Whether anything was gained since the last look at all coordinates.
     """
@@ -66,10 +68,11 @@ class BoundLooks(Gradients):
         self.far, self.values = far, far.values
         self.model = Surrogate(self.values.risk.n_features)
         self.near = self.fresh = self.better = False
+        self.failed = 0
         self.rent, self.price, self.radius, self.effort, self.owed = 0.0, 1.0, math.nan, 0, 0.0
-        self.gained = 0.0
+        self.gained = self.earned = 0.0
 
-    _facts = ("near", "fresh", "better", "rent", "price", "radius", "effort", "owed", "gained")
+    _facts = ("near", "fresh", "better", "rent", "price", "radius", "effort", "owed", "gained", "earned", "failed")
 
     def state(self) -> dict[str, Any]:
         own = {name: getattr(self, name) for name in self._facts}
@@ -153,7 +156,8 @@ class BoundLooks(Gradients):
         C = self.model.chosen
         m = C.size
         a, sign = np.full(m, self.radius), rng.choice(np.array([-1.0, 1.0]), m)
-        if self.fresh and self.far.given is None and not self.effort:
+        rivals = (w[C] == 0).any()
+        if self.fresh and rivals and self.far.given is None and not self.effort:
             back = np.abs(w[C]) > max(0.05 * self.radius, self.far.mu if self.level else 0.0)
             a[back], sign[back] = np.abs(w[C][back]), -np.sign(w[C][back])  # entries are tried at 0
         E = np.diag(a * sign)
@@ -175,7 +179,7 @@ class BoundLooks(Gradients):
             self.far.least = 2 * self.far.n_probes
         chosen = self._candidates(host(point), gradient, problem)
         if chosen.size and self.values.affordable > self._cost(chosen.size):
-            self.near, self.fresh, self.rent = True, True, 0.0
+            self.near, self.fresh, self.rent, self.earned, self.failed = True, True, 0.0, 0.0, 0
             if not self.effort or math.isnan(self.radius):
                 self.radius = self.far.given or max(length, self.far.mu if self.level else 0.0)
             self.model.move_to(host(point), chosen)
@@ -189,9 +193,13 @@ class BoundLooks(Gradients):
 
     def after_near(self, gain: float, again: bool, limited: bool) -> None:
         """Go on with the model, or look at everything again; limited: by noise, so that more values are wanted."""
-        if self.fresh:  # a model that is no better than another gradient would have been is too dear
-            self.price = min(2 * self.price, 64.0) if gain < 0.1 * self.gained else max(1.0, 0.5 * self.price)
+        self.earned += gain
         self.better = self.better or gain > 0
+        if not gain and not self.level and self.failed < 2:  # the same model, made anew nearer
+            again, self.failed = True, self.failed + 1
+            self.radius = self.far.given or 0.2 * self.radius
+        elif gain:
+            self.failed = 0
         self.fresh = False
         self.near = again and not limited
         if limited and self.gained <= 0:  # nowhere is more to be had without more values
@@ -200,6 +208,9 @@ class BoundLooks(Gradients):
             self.effort = 2 * (self.effort or self._cost(self.model.chosen.size))
             self.owed -= self.effort
             self.near = self.owed > 0
+        if not self.near:  # a model that earns far less than another gradient would have is too dear
+            dear = self.earned < 0.1 * self.gained
+            self.price = min(2 * self.price, 64.0) if dear else max(1.0, 0.5 * self.price)
         if not again and not self.better:
             self.stuck()
 
@@ -230,7 +241,9 @@ class BoundLooks(Gradients):
         significant = none if self.far.last is None else self.far.last.significant()
         rivals = np.setdiff1d(significant if self.level else np.flatnonzero(slope), support)
         rivals = rivals[np.argsort(-slope[rivals], kind="stable")]
-        if support.size == w.size or support.size > m:
+        if m < support.size <= min(_WIDEST, problem.sparsity.widest(problem.sparsity.k, w.size)):
+            return none  # it will be paid for soon
+        if support.size > m:
             moving = support[slope[support] > 0]
             support = moving[np.argsort(-slope[moving], kind="stable")][:m] if moving.size <= m else none
             rivals = rivals if support.size else none

@@ -89,6 +89,8 @@ class ProbedGradients(Gradients):
         The length of differences.
     least : int
         Probes that a gradient has at least: raised where a better one is wanted.
+    flat : bool
+        Whether not one of the last probes saw any change.
     reach : float
         What counts as a long way at the start.
     last : Recovery
@@ -110,7 +112,7 @@ class ProbedGradients(Gradients):
         self.given, self.central, self.most = mu, central, most
         self.level, self.mu, self.n_table = math.nan, math.nan if mu is None else mu, 0
         self.least, self.n_probes, self.spent = FIRST, 0, 0
-        self.resolved = self.noisy = self.rough = False
+        self.resolved = self.noisy = self.rough = self.flat = False
         self.squares = self.freedom = self.reach = 0.0
         self.last: Recovery | None = None
 
@@ -129,6 +131,7 @@ class ProbedGradients(Gradients):
         "squares",
         "freedom",
         "reach",
+        "flat",
     )
 
     def state(self) -> dict[str, Any]:
@@ -287,15 +290,11 @@ class ProbedGradients(Gradients):
             if enough or q >= most or self.values.affordable < sides:
                 break
             q = min(math.ceil(_GROWTH * q), most)
+        self.flat = not slopes[np.isfinite(slopes)].any()
         self.n_probes, self.spent = q, self.values.counts.n_values - before
         self.resolved = self.resolved or found.significant().size > 0
         self._learn(found, slopes, w, walsh)
         return replace(found, gradient=found.standing_out()) if self.noisy else found
-
-    @property
-    def flat(self) -> bool:
-        """Whether not one of the last probes saw any change."""
-        return self.last is not None and self.last.spread == 0 and not self.last.gradient.any()
 
     def lengthen(self) -> bool:
         """Take longer differences for a function that has steps; whether that was possible."""
