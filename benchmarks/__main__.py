@@ -10,6 +10,7 @@ ALL = [
     "foundations",
     "restarts",
     "queries",
+    "blackboxes",
     "projections",
     "growth",
     "tracking",

@@ -5,18 +5,21 @@ from ._core.lazy import lazily
 from .design import Blocks, Distributed
 from .minimize import minimize, minimize_path
 from .solver import schedules
+from .solver.by_values.probes import SparseProbes
 from .solver.finishes import Exchanges, LastProjection
 from .solver.methods import Method, preset
 from .solver.oracles import FullGradient, MiniBatch, VarianceReduced, ZerothOrder, estimate_variance
 from .solver.path import SparsePath
 from .solver.projections import euclidean_projection, hard_threshold, restricted_projection, two_step_projection
 from .solver.result import History, Result, Status
+from .solver.snapshots import VarianceReducedDirections
 
 __version__ = "0.1.0.dev0"
 
 # loaded when first used, so that `import ellzero` stays as cheap as numpy
 _LAZY = {"datasets", "displays", "estimators", "experiments", "portfolio", "report", "testing", "theory", "training"}
 _LAZY_NAMES = {
+    "AskTell": "ask_tell",
     "Certificate": "certificates",
     "certify": "certificates",
     "Beats": "certificates",
@@ -52,8 +55,10 @@ __all__ = [
     "MiniBatch",
     "Result",
     "SparsePath",
+    "SparseProbes",
     "Status",
     "VarianceReduced",
+    "VarianceReducedDirections",
     "ZerothOrder",
     "datasets",
     "estimate_variance",

@@ -15,6 +15,7 @@ from .._core.arrays import Array, finfo_eps, index_like, like, norm, scatter, to
 from .._core.directions import Directions
 from .._core.validation import NotFinite, as_numbers, check_indices, check_vector
 from ..design import take
+from ..sets import ConstraintSet
 from .accuracy import EPS, Measured, QuadraticForm, SmoothPart
 from .curvature import Curvature, SelectedCurvature
 from .facts import changed as changed
@@ -64,6 +65,8 @@ class Risk(ABC):
     noise_changes: bool = False
     #: how often data that are larger than memory, or elsewhere, were gone through so far
     n_sweeps: int = 0
+    #: whether R is asked for at members of Γ alone
+    inside: bool = False
     #: (m, r): the m best iterates are evaluated r times more at the end
     recheck: tuple[int, int] = (0, 0)
 
@@ -88,8 +91,22 @@ class Risk(ABC):
 
     def values_along(self, point: Point, directions: Directions, mu: float) -> np.ndarray:
         """R(w + μu_i) for each of the directions u_i."""
-        points = directions.points(to_host(point.w), mu)
-        return np.array([self.at(like(w, point.w)).value for w in points])
+        return self.values_at(directions.points(to_host(point.w), mu))
+
+    def values_at(self, points: np.ndarray) -> np.ndarray:
+        """R at each row of a matrix."""
+        return np.array([self.at(like(w, self.zero)).value for w in points])
+
+    def within(self, gamma: ConstraintSet) -> Risk:
+        """The risk of a problem with this Γ: the same, unless it keeps to Γ."""
+        return self
+
+    def placed(self, points: np.ndarray, among: np.ndarray | None = None) -> np.ndarray:
+        """The points (rows) at which R is asked for in place of these: the same, unless R keeps to Γ.
+
+        With `among`, indices, the other entries stay zero.
+        """
+        return points
 
     def failure(self, message: str) -> Exception:
         """The error for values that are none."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -11,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from .._core.arrays import Array, to_host
-from .._core.directions import Directions
 from .._core.stopping import Status, Stop
 from .._core.validation import check_count, check_number, check_positive
+from ..sets import ConstraintSet, Everywhere
 from . import base
-from .base import Point, Risk
+from .base import Risk
 from .counts import Counts
 from .differences import Differences
 from .evaluation import BudgetSpent, Failure, Outcome, Outcomes, OutOfTime, Pool, Task, evaluate_batch, evaluate_here
@@ -63,6 +64,13 @@ class BlackBox(Risk):
         Evaluations that are averaged for one value, each of them counted.
     common_random_numbers : bool
         Whether f takes a seed: all points of an iteration get the same ones, so that the noise cancels.
+    inside : bool
+        Whether f is defined on Γ alone, so that every query has to lie in it: directions are then displacements
+        v = (Π_Γ(w + μu) - w)/μ, which lead to members. As projections bring no two points farther apart, ‖v‖ <= ‖u‖,
+        and the estimate (d/q) Σ_i slope_i v_i of `ZerothOrder` has no larger second moment than the free one. Its mean
+        is M∇f(w) with M = d·E[vvᵀ], positive semidefinite: the identity in the interior of Γ, one half for an entry
+        at a bound, the projection onto the tangent of a flat set. "auto" regresses slopes on displacements instead,
+        which has no such bias, and larger errors in entries that can move but a little.
     recheck : (int, int), optional
         (m, r): the m best iterates are evaluated r times more at the end, and the best mean wins.
 
@@ -89,6 +97,7 @@ class BlackBox(Risk):
         penalty: float | None = None,
         repeats: int = 1,
         common_random_numbers: bool = False,
+        inside: bool = False,
         recheck: tuple[int, int] | None = None,
     ) -> None:
         if f is not None and not callable(f):
@@ -112,6 +121,8 @@ class BlackBox(Risk):
         self.penalty = None if penalty is None else check_number(penalty, "penalty")
         self.repeats = self.calls_per_value = check_count(repeats, "repeats")
         self.common_random_numbers = self.noise_changes = bool(common_random_numbers)
+        self.inside = bool(inside)
+        self._gamma: ConstraintSet | None = None if inside else Everywhere()
         self.recheck = _check_recheck(recheck)
         self._session: Session | None = None
         self._asked: Differences | None = None
@@ -153,8 +164,27 @@ class BlackBox(Risk):
             "ez.Method(oracle=ez.ZerothOrder(...), step=...)"
         )
 
-    def values_along(self, point: Point, directions: Directions, mu: float) -> np.ndarray:
-        return self.evaluate(directions.points(to_host(point.w), mu))
+    def values_at(self, points: np.ndarray) -> np.ndarray:
+        return self.evaluate(points)
+
+    def within(self, gamma: ConstraintSet) -> BlackBox:
+        if not self.inside:
+            return self
+        bound = copy.copy(self)
+        bound._gamma = gamma
+        return bound
+
+    def placed(self, points: np.ndarray, among: np.ndarray | None = None) -> np.ndarray:
+        if self._gamma is None:
+            raise ValueError("inside=True keeps queries in Γ, which is not known here: give it by risk.within(gamma)")
+        if self._gamma.whole_space:
+            return points
+        if among is None or among.size == self.n_features:
+            return np.stack([to_host(self._gamma.project(w)) for w in points])
+        placed = np.zeros_like(points)
+        project = self._gamma.on(among)
+        placed[:, among] = np.stack([to_host(project(w)) for w in points[:, among]])
+        return placed
 
     def queries(self, w: Any, t: int = 0) -> np.ndarray:
         """Ask: the points (rows) at which f is wanted for a gradient at w, by `ZerothOrder` with its defaults.

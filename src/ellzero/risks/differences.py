@@ -38,9 +38,23 @@ class Differences:
     mu: float
     central: bool
     asked: tuple[int, int] | None = field(default=None, init=False)
+    origin: np.ndarray = field(default_factory=lambda: np.empty(0), init=False)
 
     def _blocks(self, t: int, q: int) -> Iterator[Directions]:
         return blocks(self.entropy, t, q, self.risk.n_features, self.s2)
+
+    def _placed(self, w: np.ndarray, directions: Directions, mu: float) -> np.ndarray:
+        """w + μu_i, or the members of Γ nearest to these where R keeps to it."""
+        return self.risk.placed(directions.points(w, mu))
+
+    def _moves(self, w: np.ndarray, directions: Directions) -> Directions:
+        """u_i, or where the queries led instead, in units of μ."""
+        if not self.risk.inside:
+            return directions
+        moves = self._placed(w, directions, self.mu) - w
+        if self.central:
+            moves = 0.5 * (moves - (self._placed(w, directions, -self.mu) - w))
+        return Directions(moves / self.mu, None, directions.n_features)
 
     def _combined(self, parts: Iterable[tuple[Directions, np.ndarray]]) -> np.ndarray | None:
         """(d/q) Σ_i slope_i u_i over the finite slopes (a failed evaluation that was dropped is NaN); None without."""
@@ -56,8 +70,9 @@ class Differences:
         w = to_host(self.risk.as_vector(w)).astype(float)
         q = self.schedule(t)
         self.asked = t, q
-        ahead = [d.points(w, self.mu) for d in self._blocks(t, q)]
-        behind = [d.points(w, -self.mu) for d in self._blocks(t, q)] if self.central else []
+        self.origin = w
+        ahead = [self._placed(w, d, self.mu) for d in self._blocks(t, q)]
+        behind = [self._placed(w, d, -self.mu) for d in self._blocks(t, q)] if self.central else []
         return np.vstack([*([] if self.central else [w[None, :]]), *ahead, *behind])
 
     def estimate(self, values: Any) -> np.ndarray:
@@ -76,7 +91,9 @@ class Differences:
                 raise ValueError(f"the first value, R(w), must be finite, got {values[0]}; evaluate it again")
             slopes = (values[1:] - values[0]) / self.mu
         rest = iter(slopes)
-        gradient = self._combined((u, np.fromiter(rest, float, len(u))) for u in self._blocks(t, q))
+        gradient = self._combined(
+            (self._moves(self.origin, u), np.fromiter(rest, float, len(u))) for u in self._blocks(t, q)
+        )
         if gradient is None:
             raise ValueError("values must hold at least one finite difference, got none")
         return gradient

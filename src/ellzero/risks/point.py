@@ -52,8 +52,8 @@ class Point:
     """
 
     __slots__ = (
-        "_gradient", "_pending", "_state", "_value", "booked", "estimated", "refitted", "risk", "support", "valued_at",
-        "w",
+        "_gradient", "_pending", "_state", "_value", "booked", "refitted", "risk", "support", "trusted",
+        "valued_at", "w",
     )  # fmt: skip
 
     def __init__(self, risk: Risk, w: Array, support: Array | None = None) -> None:
@@ -65,8 +65,8 @@ class Point:
         self._pending: float | None = None
         self.booked: str | None = None  # whose account the value is on: "monitor" or "method"
         self.valued_at = 0  # in which iteration the value was asked for
-        self.estimated = False  # whether a gradient was estimated here from function values
         self.refitted = False  # whether the values are the best on their support
+        self.trusted = False  # whether the method came here on more evidence than one value
         self._gradient: Array | None = None
 
     @property

@@ -21,7 +21,7 @@ from .run import Run
 #: of the files; one that is changed reads no older files
 FORMAT = 2
 _SECONDS_BETWEEN_CHECKPOINTS = 1.0
-_POINT_FACTS = ("_value", "booked", "valued_at", "estimated", "refitted")
+_POINT_FACTS = ("_value", "booked", "valued_at", "refitted", "trusted")
 _COUNTED = ("n_gradients", "n_values", "n_thresholds", "n_monitor", "iteration")
 
 

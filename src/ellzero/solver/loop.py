@@ -68,6 +68,7 @@ def solve(
         if proof is not None:
             result.certificate = proof.certificate(result, state.clock.deadline())
     verify(result)
+    _warn_of_noise(result)
     if verbose:
         print(f"objective {result.fun:.8g} with {result.support.size} nonzeros: {result.message}", flush=True)
     return result
@@ -139,6 +140,19 @@ def _end(run: Run, status: Status, again: Again | None) -> Status:
     if finish is not None and not finish.repairs and status not in (Status.TARGET_GAP, Status.DIVERGED):
         finish.apply(run.state, again)
     return Status.TIME_LIMIT if run.state.cut else status
+
+
+def _warn_of_noise(result: Result) -> None:
+    """Say so where not one coordinate was seen to matter, because values are too noisy for their number."""
+    noise = result.noise
+    if noise is not None and not (noise.exact or noise.resolved):
+        warnings.warn(
+            f"values have errors of {noise.level:.2g}, and in {result.n_values} of them nothing stood out of these: "
+            "the answer is no better than its start. Give more max_queries, variables in units in which a change of 1 "
+            "shows, or a seed to f (common_random_numbers=True)",
+            UserWarning,
+            stacklevel=4,
+        )
 
 
 def _again(run: Run, max_iter: int, tol: float) -> Again | None:

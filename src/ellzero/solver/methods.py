@@ -12,14 +12,16 @@ from .._core.directions import stream
 from .._core.validation import check_count, check_nonnegative, check_positive
 from ..risks.base import Point, Risk
 from ..sparsity import Sparsity
-from ..theory.parameters import THEOREMS, Prescription, prescribe, zoht_step
+from ..theory.parameters import THEOREMS, Prescription, prescribe, snapshot_step, zoht_step
 from ..theory.parameters import Oracle as Kind
+from .by_values.looks import Looks
 from .finishes import Exchanges, as_finish
-from .oracles import FullGradient, GrowWhenStuck, MiniBatch, Oracle, VarianceReduced, ZerothOrder, estimate_variance
+from .oracles import FullGradient, MiniBatch, Oracle, VarianceReduced, ZerothOrder, estimate_variance
 from .projections import PROJECTIONS
 from .regularised import RegularisedGradient, smoothness_of
 from .result import Counts
 from .schedules import Geometric
+from .snapshots import VarianceReducedDirections
 from .steps import STEPS
 
 
@@ -104,7 +106,7 @@ class Method:
         return resolved
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Auto(Method):
     """The default: pursuit steps from the exact gradient, then `Exchanges(n_starts)`; or what a black box allows.
 
@@ -118,16 +120,21 @@ class Auto(Method):
     A risk that is not known to be convex gets adaptive steps alone. A rank gets Newton's steps on its factors, see
     `FactorStep`; another sparsity that is not of coordinates adaptive steps.
 
-    A BlackBox knows neither L nor ν, so everything is chosen by counted function values. Each iteration estimates
-    a gradient from q directions, starting with q = max(10, 2k); the step is searched around the last one that
-    helped (see `SearchedStep`); when no step helps, the estimate was too rough, and q doubles; when
-    q = max(1000, 4d) does not help either, the run ends.
+    A BlackBox knows neither L nor ν nor its noise, so everything is chosen by counted function values
+    (`solver.by_values`). A few values close together tell the noise, and the length of differences follows from it. Far
+    looks recover a gradient from random ±1 probes of all coordinates, as many as explain a probe that was kept back;
+    near ones fit a quadratic model to the support and its best rivals, whose sparse minimiser in Γ is tried: so entries
+    come to 0 and places are exchanged by values. A value counts as lower where noise does not explain it. When all
+    orthogonal probes show no way down either, the run ends.
     """
 
     name: str = "auto"
     n_starts: int = 1
-    mu: float = 1e-6
+    mu: float | None = None
     own_units = True
+
+    def __repr__(self) -> str:
+        return _as_preset(self)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -140,16 +147,11 @@ class Auto(Method):
         if risk.has_gradient:
             parts = {"projection": self.projection, "finish": Exchanges(self.n_starts), "standardize": self.standardize}
             return Method(step="pursuit", name="auto", **parts)  # type: ignore[arg-type]
-        oracle = ZerothOrder(
-            n_directions=GrowWhenStuck(
-                max(10, 2 * sparsity.widest(sparsity.k, risk.n_features)), max(1000, 4 * risk.n_features)
-            ),
-            mu=self.mu,
-        )
-        return Method(oracle=oracle, step="search", projection=self.projection, name="auto (zeroth-order)")
+        looks = Looks(mu=self.mu)
+        return Method(oracle=looks, step="values", projection=self.projection, name="auto (zeroth-order)")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Prescribed(Method):
     """A method whose parameters are those of its theorem, read from `ellzero.theory.parameters`.
 
@@ -173,7 +175,11 @@ class Prescribed(Method):
         At least ‖∇R(w̄)‖, for the T of HZO-HT and HZO-HT-2SP; by default ‖∇R(w_0)‖ + L · radius, at the price of one
         full gradient. A black box has none, so there it must be given.
     q : int, optional
-        The fixed number of directions of ZOHT; ⌈τ⌉ of HZO-HT by default.
+        The fixed number of directions of ZOHT, ⌈τ⌉ of HZO-HT by default; with a step of your own for an R whose L and ν
+        are not known 100. Of VR-ZOHT, where any number does, k by default.
+    epoch : int, optional
+        Iterations of VR-ZOHT from one snapshot to the next; by default ours, `theory.parameters.snapshot_step`, or 50
+        with a step of your own for an R whose L and ν are not known.
     """
 
     theorem: str
@@ -188,6 +194,10 @@ class Prescribed(Method):
     radius: float | None = None
     gradient_norm: float | None = None
     q: int | None = None
+    epoch: int | None = None
+
+    def __repr__(self) -> str:
+        return _as_preset(self)
 
     @property
     def kind(self) -> Kind:
@@ -206,15 +216,15 @@ class Prescribed(Method):
             B = estimate_variance(risk, n_samples=n_samples, rng=stream(entropy, 2**32)).value
             counts.n_gradients += risk.n_terms + n_samples
         k = sparsity.widest(sparsity.k, risk.n_features)  # coordinates, of which the errors of directions are made
+        if self.name in _FIXED:
+            return self._with(**self._fixed(risk, k))
         p = self._prescription(risk, k, B)
-        if self.name == "ZOHT":
-            return self._with(**self._zoht(p, risk.n_features, k))
         known = p.oracle != "directions" or self.epsilon is None or self.radius is None  # else see `started`
         return self._with(step=p.step, oracle=self._oracle(p), n_iter=self._n_iter(p) if known else None)
 
     def started(self, resolved: Method, start: Point, counts: Counts) -> Method:
         """With the theorem's T where that depends on the gradient: Δ + η‖∇R(w̄)‖²/(3κL), w̄ near the start."""
-        if self.name == "ZOHT" or self._theirs != "directions" or self.epsilon is None or self.radius is None:
+        if self.name in _FIXED or self._theirs != "directions" or self.epsilon is None or self.radius is None:
             return resolved
         p = self._prescription(start.risk, k=None)
         G = self.gradient_norm
@@ -231,6 +241,13 @@ class Prescribed(Method):
     def _prescription(self, risk: Risk, k: int | None, B: float | None = None) -> Prescription:
         L = risk.smoothness.value if self.L is None else self.L
         nu = risk.strong_convexity.value if self.nu is None else self.nu
+        missing = [name for name, value in (("L", L), ("nu", nu)) if not 0 < value < math.inf]
+        if missing and not risk.has_gradient:
+            also = ", and a step alone is enough for ZOHT and VR-ZOHT" if self.name in _FIXED else ""
+            raise ValueError(
+                f"{self.name} takes its parameters from the smoothness L and the strong convexity nu, which a black "
+                f"box does not tell: give {' and '.join(f'{name}=' for name in missing)}{also}; or use method='auto'"
+            )
         return prescribe(
             self.theorem, L, nu, k=k, rho=self.rho, alpha=self.alpha, B=B, d=risk.n_features, s2=self.s2
         )  # fmt: skip
@@ -256,13 +273,28 @@ class Prescribed(Method):
             return None
         return p.n_iter(self.epsilon, check_positive(self.radius, "radius") ** 2, gradient_norm)
 
-    def _zoht(self, p: Prescription, d: int, k: int) -> dict[str, Any]:
-        """The first q of HZO-HT in every step, with the shorter step of ZOHT's own theorem."""
-        assert p.tau is not None
-        q = math.ceil(p.tau) if self.q is None else check_count(self.q, "q")
-        oracle = ZerothOrder(n_directions=q, support_size=self.s2, mu=self.mu)
-        s2 = d if self.s2 is None else self.s2
-        return {"oracle": oracle, "step": zoht_step(p.L, p.nu, d, min(3 * max(k, 1), d), s2, q)}
+    def _fixed(self, risk: Risk, k: int) -> dict[str, Any]:
+        """A fixed number of directions, and the step that goes with it; both by hand need no constants of R."""
+        snapshots, d = self.name != "ZOHT", risk.n_features
+        parts: dict[str, Any] = {}
+        q, epoch, s2 = self.q, self.epoch, d if self.s2 is None else self.s2
+        told = 0 < risk.smoothness.value < math.inf and risk.strong_convexity.value > 0
+        if self.step == "1/L" or told or (self.L is not None and self.nu is not None):
+            p = self._prescription(risk, k)
+            assert p.tau is not None
+            q = (max(k, 1) if snapshots else math.ceil(p.tau)) if q is None else check_count(q, "q")
+            near = min(3 * max(k, 1), d)
+            if snapshots:
+                parts["step"], m = snapshot_step(p.L, p.nu, d, near, s2, q)
+                epoch = m if epoch is None else epoch
+            else:
+                parts["step"] = zoht_step(p.L, p.nu, d, near, s2, q)
+        q = (max(k, 1) if snapshots else 100) if q is None else check_count(q, "q")
+        if snapshots:
+            parts["oracle"] = VarianceReducedDirections(q, 50 if epoch is None else epoch, self.s2, self.mu)
+        else:
+            parts["oracle"] = ZerothOrder(n_directions=q, support_size=self.s2, mu=self.mu)
+        return parts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -292,6 +324,8 @@ class Regularised(Method):
         return Method(**{**plain, "oracle": RegularisedGradient(L, c), "step": step, "n_iter": T})
 
 
+#: those with the same number of directions in every iteration
+_FIXED = ("ZOHT", "VR-ZOHT", "VR-ZOHT-2SP")
 PRESETS: dict[str, Method] = {
     "auto": Auto(),
     "IHT": Prescribed(theorem="IHT", projection="sparse", constrained=False, name="IHT"),
@@ -301,6 +335,8 @@ PRESETS: dict[str, Method] = {
     "HSG-HT-2SP": Prescribed(theorem="HSG-HT-2SP", projection="two-step", name="HSG-HT-2SP"),
     "HZO-HT-2SP": Prescribed(theorem="HZO-HT-2SP", projection="two-step", name="HZO-HT-2SP"),
     "ZOHT": Prescribed(theorem="HZO-HT", projection="sparse", constrained=False, name="ZOHT"),
+    "VR-ZOHT": Prescribed(theorem="HZO-HT", projection="sparse", constrained=False, name="VR-ZOHT"),
+    "VR-ZOHT-2SP": Prescribed(theorem="HZO-HT-2SP", projection="two-step", name="VR-ZOHT-2SP"),
     "StoIHT": Method(oracle=MiniBatch(32), projection="sparse", constrained=False, name="StoIHT"),
     "SVRG-HT": Method(oracle=VarianceReduced(32), projection="sparse", constrained=False, name="SVRG-HT"),
     "RegIHT": Regularised(projection="two-step", finish="refit", name="RegIHT"),
@@ -320,7 +356,8 @@ def preset(name: str, **parameters: Any) -> Method:
     name : str
         The paper's, with Γ: "IHT-2SP" (or "FG-HT-2SP"; exact gradients), "HSG-HT-2SP" (growing batches),
         "HZO-HT-2SP" (growing numbers of random directions). Without Γ: "IHT" (Jain et al. 2014), "HSG-HT" (Zhou
-        et al. 2018), "HZO-HT", "ZOHT" (de Vazelhes et al. 2022; a fixed number of directions), "StoIHT" (Nguyen
+        et al. 2018), "HZO-HT", "ZOHT" (de Vazelhes et al. 2022; a fixed number of directions), "VR-ZOHT" (after
+        Yuan et al. 2026: the same with snapshots, and "VR-ZOHT-2SP" with Γ; step and epoch are ours), "StoIHT" (Nguyen
         et al. 2017; a constant batch), "SVRG-HT" (Li et al. 2016). "RegIHT" and "ARHT" (Axiotis & Sviridenko 2022 and
         2021) need a smaller k where κ is large; with Γ they are ours, without a theorem. "PGD" is IHT with the exact
         projection (Lu 2015, Beck & Hallak 2016). Baselines: "PGD+H" (projected gradient onto Γ, H_k at the end),
@@ -349,3 +386,14 @@ def preset(name: str, **parameters: Any) -> Method:
         if parameter not in own:
             raise TypeError(f"method {name!r} has no parameter {parameter!r}; it has {', '.join(own)}")
     return replace(method, **parameters)
+
+
+def _as_preset(method: Method) -> str:
+    """What to type for a method: its name, and what differs from its defaults."""
+    known = PRESETS.get(method.name)
+    if known is None or type(known) is not type(method):
+        fields = ", ".join(f"{name}={getattr(method, name)!r}" for name in method.__dataclass_fields__)
+        return f"{type(method).__name__}({fields})"
+    mine = {f: getattr(method, f) for f in method.__dataclass_fields__}
+    changed = [f"{f}={value!r}" for f, value in mine.items() if value != getattr(known, f)]
+    return f"preset({', '.join([repr(method.name), *changed])})"

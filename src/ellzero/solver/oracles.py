@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 from .._core.arrays import Array, like, to_host
 from .._core.directions import Directions, stream
-from .._core.stopping import Status, Stop
 from .._core.validation import check_count, check_positive
 from ..risks.base import Constant, Point, Risk
 from ..risks.differences import Differences
@@ -27,6 +26,8 @@ class Gradients(ABC):
 
     #: whether it would say the same of the same point again, so that an iterate that stays has come to its end
     settled: bool = True
+    #: what is known of the noise of values, where that was measured
+    noise: Any = None
 
     @abstractmethod
     def __call__(self, point: Point, t: int) -> Array: ...
@@ -222,34 +223,9 @@ class ZerothOrder:
         s2 = d if self.support_size is None else check_count(self.support_size, "support_size")
         if s2 > d:
             raise ValueError(f"support_size must be at most the number of features, {d}, got support_size={s2}")
-        schedule = replace(q) if isinstance(q, GrowWhenStuck) else as_schedule(q, "n_directions")
+        schedule = as_schedule(q, "n_directions")
         mu = check_positive(self.mu, "mu")
         return DirectionalGradients(risk, entropy, schedule, s2, mu, bool(self.central), counts)
-
-
-@dataclass
-class GrowWhenStuck:
-    """q doubles whenever the last step did not help: the estimate was then too rough to show a way down.
-
-    Parameters
-    ----------
-    first, last : int
-        q of the first iteration, and the one that is not exceeded: if that does not help either, the run ends.
-    """
-
-    first: int
-    last: int
-    current: int = field(default=0)
-
-    def __call__(self, t: int) -> int:
-        self.current = self.current or self.first
-        return self.current
-
-    def double(self) -> None:
-        """React to a step that did not help."""
-        if self.current >= self.last:
-            raise Stop(Status.SETTLED)
-        self.current = min(2 * self.current, self.last)
 
 
 @dataclass
@@ -261,16 +237,14 @@ class DirectionalGradients(Differences, Gradients):
 
     def __call__(self, point: Point, t: int) -> Array:
         self._affordable(0 if self.central else self.counts.price(point))
-        if isinstance(self.schedule, GrowWhenStuck) and point.estimated:
-            self.schedule.double()
-        point.estimated = True
         base = 0.0 if self.central else self.counts.base_value(point)
         q = int(min(self.schedule(t), self._affordable(0)))
         # paid for at once: what fails in the first block may not be asked again at the cost of the last
         self._unasked = q * self._price
         self.counts.book("n_values", self._unasked)
         try:
-            gradient = self._combined((u, self._slopes(point, u, base)) for u in self._blocks(t, q))
+            w = to_host(point.w)
+            gradient = self._combined((self._moves(w, u), self._slopes(point, u, base)) for u in self._blocks(t, q))
         except BaseException:
             self.counts.add(-self._unasked)
             raise
@@ -299,14 +273,9 @@ class DirectionalGradients(Differences, Gradients):
 
     def _values_along(self, point: Point, directions: Directions, mu: float) -> np.ndarray:
         self._unasked -= len(directions) * self.risk.calls_per_value
+        if self.risk.inside:
+            return self.risk.values_at(self._placed(to_host(point.w), directions, mu))
         return self.risk.values_along(point, directions, mu)
-
-    def state(self) -> dict[str, Any]:
-        return {"q": self.schedule.current} if isinstance(self.schedule, GrowWhenStuck) else {}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        if state:
-            self.schedule.current = int(state["q"])
 
 
 def estimate_variance(risk: Risk, w: Any = None, *, n_samples: int = 1000, rng: Any = None) -> Constant:

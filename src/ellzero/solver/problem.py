@@ -85,7 +85,7 @@ def make_problem(risk: Risk, k: int | Sparsity, constraint: ConstraintSet, keep:
     gamma.require_features(risk.n_features)
     sparsity = as_sparsity(k).within(risk.n_features, risk.n_outputs)
     kept = sparsity.filled(np.union1d(sparsity.kept(keep, risk.n_features), gamma.forced).astype(np.intp))
-    return Problem(risk, sparsity, gamma, kept)
+    return Problem(risk.within(gamma), sparsity, gamma, kept)
 
 
 def for_every_output(constraint: ConstraintSet, risk: Risk, *, of_any_size: bool = False) -> ConstraintSet:

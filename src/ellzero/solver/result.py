@@ -108,6 +108,9 @@ class Result:
         Which exchanges of one coordinate for another were ruled out, where that was looked into.
     beats : Beats or None
         How sparse a vector cannot be better than x, where that costs next to nothing (`ellzero.beats`).
+    noise : Noise or None
+        What "auto" has measured of the errors of a black box: `level`, the standard deviation of one value, and `mu`,
+        the length of the differences that it chose because of it.
     """
 
     x: Array
@@ -134,6 +137,7 @@ class Result:
     exchanges: Any = None
     beats: Any = None
     n_sweeps: int = 0
+    noise: Any = None
 
     @property
     def k(self) -> int:
@@ -160,6 +164,8 @@ class Result:
             lines["exchanges"] = self.exchanges.words
         if self.beats:
             lines["promise"] = self.beats.words
+        if self.noise is not None and not self.noise.exact:
+            lines["noise"] = str(self.noise)
         if math.isfinite(self.stationarity):
             lines["stationarity"] = f"{self.stationarity:.2g}"
         return "ellzero result\n" + "\n".join(f"  {name:<13}{text}" for name, text in lines.items())

@@ -63,8 +63,9 @@ class Run:
             self.plain = self._projector_in(units)
         self.project = self.plain if self.kind == "convex" else _counted(self.plain, counts)
         threshold = self._projector("sparse") if self.kind == "two-step" and not gamma.whole_space else None
-        self.step: Step = bind_step(self.method.step, counts, problem, threshold, units, clock.deadline, entropy)
         self.oracle: Gradients = self.method.oracle.bind(risk, counts, entropy)
+        parts = self.oracle, counts, problem, threshold, units, clock.deadline, entropy
+        self.step: Step = bind_step(self.method.step, *parts)
         self.state = State(problem, units, entropy, counts, clock, risk.at(*self._start(x0)), every)
         if x0 is not None and self.method.own_units:
             self._refit_start()
@@ -235,6 +236,7 @@ class Run:
             keep=self.asked.kept,
             exchanges=state.examined if final and self.problem is self.asked else None,
             n_sweeps=self.asked.risk.n_sweeps - self._sweeps,
+            noise=self.oracle.noise,
         )
 
     def _value(self, point: Point, x: Array, final: bool) -> float:

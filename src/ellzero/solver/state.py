@@ -129,7 +129,7 @@ class State:
     def watch(self) -> float:
         """R at the current point; the best point is kept."""
         value = self.counts.monitored_value(self.point)
-        if not self.best.evaluated or -math.inf < value < self.best.value:
+        if self.point.trusted or not self.best.evaluated or -math.inf < value < self.best.value:
             self.best = self.point
         self.candidates.offer(self.point)
         return value

@@ -4,7 +4,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from .by_values.step import value_step
 from .factors import FactorStep
+from .oracles import Gradients
 from .problem import Problem
 from .projections import Projector
 from .refit import Units
@@ -15,6 +17,7 @@ from .steps import AdaptiveStep, ConstantStep, Deadline, PursuitStep, SearchedSt
 
 def bind_step(
     step: Any,
+    oracle: Gradients,
     counts: Counts,
     problem: Problem,
     threshold: Projector | None,
@@ -25,6 +28,8 @@ def bind_step(
     """The step rule of one run, from a number or a name; random choices follow from the entropy."""
     if not isinstance(step, str):
         return ConstantStep(float(step))
+    if step == "values":
+        return value_step(oracle, problem)
     if step == "search":
         return SearchedStep(counts)
     if step == "adaptive":

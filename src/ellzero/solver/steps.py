@@ -19,7 +19,7 @@ from .result import Counts
 
 #: the reading of `time.perf_counter` that ends a run
 Deadline = Callable[[], float]
-STEPS = ("1/L", "adaptive", "pursuit", "search", "factors", "replacement")
+STEPS = ("1/L", "adaptive", "pursuit", "search", "factors", "replacement", "values")
 #: those that take R(w) for what ∇R says it is
 NEED_GRADIENTS = ("adaptive", "pursuit", "factors", "replacement")
 _FEW = 64  # newcomers that are looked at together with a large support, in any case

@@ -149,6 +149,17 @@ def zoht_step(L: float, nu: float, d: int, s: int, s2: int, q: int) -> float:
     return nu / L / (4 * (epsilon_F(d, s, s2) / check_count(q, "q") + 2) + 1) / L  # L² may leave the range of floats
 
 
+def snapshot_step(L: float, nu: float, d: int, s: int, s2: int, q: int) -> tuple[float, int]:
+    """η = 1/(8(1+e)L) and the epoch m = ⌈32(1+e)κ⌉, e = ε_F/q, for zeroth-order gradients with snapshots.
+
+    Ours, not the theorem of Yuan et al. (arXiv 2605.18035): along the s coordinates that matter, q directions multiply
+    the variance of SVRG's difference of gradients by e, so that E‖g‖² <= 4(1+e)L(R(w) - R* + R(w̃) - R*), and the
+    argument of Johnson & Zhang (2013) contracts by 2/3 an epoch. The expansion by thresholding is not counted.
+    """
+    e = epsilon_F(d, s, s2) / check_count(q, "q")
+    return 1 / (8 * (1 + e) * L), math.ceil(32 * (1 + e) * condition_number(L, nu))
+
+
 class Costs(NamedTuple):
     """#HT = T, #IFO = Σ_{t<T} s_t, #IZO = Σ_{t<T} q_t, and the values truly needed, Σ_{t<T} (q_t + 1)."""
 

@@ -1,0 +1,151 @@
+"""Measure in parallel, one record a run, and write the page."""
+
+import argparse
+import json
+import subprocess
+import time
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+from . import cases, solvers
+
+PARTS = ("inputs", "noise", "zoro", "profile", "correlated")
+FOUR = ("quadratic", "skew quartic", "max-s squared", "worst")
+MUS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+STEPS = (0.125, 0.25, 0.5, 1.0)  # of ZORO, of which the best in hindsight counts
+
+
+def tasks(parts, seeds, zoro):
+    """(part, solver, parameters) of every run."""
+    if "inputs" in parts:
+        for d in (200, 1000, 2000):
+            for k in (5, 10):
+                for share in (0.0, 0.01):
+                    for seed in range(seeds or 20):
+                        yield "inputs", "ellzero", {"d": d, "k": k, "noise": share, "seed": seed}
+    if "noise" in parts:
+        for queries in (1000, 10_000, 100_000):
+            for mu in (None, *MUS):
+                for seed in range(seeds or 10):
+                    yield "noise", "ellzero", {"queries": queries, "mu": mu, "seed": seed}
+    for seed in range(seeds or 5):
+        if "zoro" in parts:
+            for name, s in (("quadric", 20), ("quadric", 200), ("max-k", 20), ("max-k", 200)):
+                yield "zoro", "ellzero", {"name": name, "s": s, "seed": seed}
+                for step in STEPS if zoro else ():
+                    yield "zoro", "ZORO", {"name": name, "s": s, "seed": seed, "step": step}
+        if "profile" in parts:
+            for name in FOUR:
+                yield "profile", "ellzero", {"name": name, "seed": seed}
+                yield "profile", "CMA-ES", {"name": name, "seed": seed}
+                if zoro:
+                    yield "profile", "ZORO-FA", {"name": name, "seed": seed}
+                for step in (0.01, *STEPS) if zoro else ():
+                    yield "profile", "ZORO", {"name": name, "seed": seed, "step": step}
+        if "correlated" in parts:
+            for queries in (1000, 10_000, 100_000):
+                yield "correlated", "ellzero", {"queries": queries, "seed": seed}
+            yield "correlated", "CMA-ES held to k", {"queries": 100_000, "seed": seed}
+            yield "correlated", "CMA-ES", {"queries": 100_000, "seed": seed}
+
+
+def measure(task):
+    """One run: its record."""
+    part, solver, about, folder = task
+    started = time.process_time()
+    told = globals()[f"_{part}"](solver, dict(about), folder)
+    return {"part": part, "solver": solver, **about, **told, "cpu": round(time.process_time() - started, 2)}
+
+
+def _inputs(solver, about, folder):
+    case = cases.idle_inputs(about["d"], about["seed"], about["noise"])
+    trace, res = solvers.ours(case, about["k"], 20_000, about["seed"])
+    found = len(set(case.support) & set(res.support.tolist()))
+    return {"left": trace[-1][1] / case.truth(case.x0), "found": found, "spent": trace[-1][0]}
+
+
+def _noise(solver, about, folder):
+    case = cases.simulator(about["seed"])
+    trace, res = solvers.ours(case, 5, about["queries"], about["seed"], about["mu"], "drop")
+    noise = res.noise
+    return {"left": trace[-1][1], "level": noise.level, "chosen": noise.mu, "spent": trace[-1][0]}
+
+
+def _zoro(solver, about, folder):
+    case = cases.zoro(about["name"].replace("max-k", "maxk"), about["s"], about["seed"])
+    goal, budget = 1e-3 * case.truth(case.x0), 100_000
+    if solver == "ellzero":
+        trace, _ = solvers.ours(case, case.x0.size, budget, about["seed"], goal=goal)
+    else:
+        trace = solvers.zoro(folder, case, about["s"], about["step"], budget, about["seed"], goal)
+    return {"needed": _needed(trace, goal)}
+
+
+def _profile(solver, about, folder):
+    case, budget, seed = cases.zoro_fa(about["name"], about["seed"]), 100_100, about["seed"]
+    goal = case.lowest + 1e-3 * (case.truth(case.x0) - case.lowest)
+    if solver == "ellzero":
+        trace, _ = solvers.ours(case, case.x0.size, budget, seed, goal=goal)
+    elif solver == "CMA-ES":
+        trace = solvers.cma(case, budget, seed, goal=goal, spread=3.0)
+    elif solver == "ZORO-FA":
+        trace = solvers.zoro_fa(folder, case, budget, seed, goal)
+    else:
+        trace = solvers.zoro(folder, case, 30, about["step"], budget, seed, goal)
+    return {"needed": _needed(trace, goal)}
+
+
+def _correlated(solver, about, folder):
+    case, seed = cases.correlated(about["seed"]), about["seed"]
+    start = case.truth(case.x0)
+    if solver == "ellzero":
+        trace, res = solvers.ours(case, 5, about["queries"], seed)
+        return {"left": trace[-1][1] / start, "found": len(set(case.support) & set(res.support)), "spent": trace[-1][0]}
+    trace = solvers.cma(case, about["queries"], seed, k=5 if "held" in solver else None)
+    return {"at": {str(q): min(v for n, v in trace if n <= q + 20) / start for q in (1000, 10_000, 100_000)}}
+
+
+def _needed(trace, goal):
+    return next((spent for spent, value in trace if value <= goal), None)
+
+
+def main(options=()):
+    """Measure what is asked for, keep the records, write the page."""
+    from . import __doc__ as about
+
+    parser = argparse.ArgumentParser(prog="python -m benchmarks blackboxes", description=about.splitlines()[0])
+    parser.add_argument("--only", type=lambda text: text.split(","), default=list(PARTS), metavar="A,B")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--seeds", type=int, help="instead of 20, 10 and 5")
+    parser.add_argument("--zoro", type=Path, help="a checkout of github.com/caesarcai/ZORO")
+    parser.add_argument("--records", type=Path, help="measurements of earlier parts, which are kept and added to")
+    parser.add_argument("--no-page", action="store_true")
+    args = parser.parse_args(list(options))
+    if args.zoro is None:
+        print("without --zoro its code is left out of the tables")
+    todo = [(*task, args.zoro) for task in tasks(args.only, args.seeds, args.zoro is not None)]
+    records, earlier = [], args.records
+    if earlier is not None and earlier.exists():
+        records = [json.loads(line) for line in earlier.read_text().splitlines()]
+        records = [r for r in records if r["part"] not in args.only]
+    with ProcessPoolExecutor(args.jobs) as pool:
+        for n, record in enumerate(pool.map(measure, todo), 1):
+            records.append(record)
+            if n % 20 == 0:
+                print(f"{n} of {len(todo)} runs", flush=True)
+    if todo:
+        records = [r for r in records if r["part"] != "about"] + [_about(args.zoro)]
+    if earlier is not None:
+        earlier.write_text("".join(json.dumps(record) + "\n" for record in records))
+    if not args.no_page:
+        from .page import write
+
+        write(records)
+
+
+def _about(zoro):
+    commit = "absent"
+    if zoro is not None:
+        told = subprocess.run(["git", "-C", zoro, "log", "-1", "--format=%h of %cs"], capture_output=True, text=True)
+        commit = told.stdout.strip() or "a checkout without history"
+    return {"part": "about", "solver": "", "versions": solvers.versions(), "zoro": commit}

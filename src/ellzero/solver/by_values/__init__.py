@@ -1,0 +1,1 @@
+"""What function values alone tell: their noise, gradients in which few entries matter, models of few coordinates."""
