@@ -21,8 +21,8 @@ ALL = [
     "low-rank",
     "multi-target",
     "peers",
-    # by name alone: fuzz, promises and out-of-core take half an hour, clusters needs dask, interleaved another checkout,
-    # and devices an accelerator
+    # by name alone: fuzz, promises and out-of-core take half an hour, clusters needs dask, interleaved another
+    # checkout, and devices an accelerator
 ]
 
 names = list(itertools.takewhile(lambda argument: not argument.startswith("-"), sys.argv[1:]))

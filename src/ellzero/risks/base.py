@@ -16,19 +16,20 @@ from .._core.directions import Directions
 from .._core.validation import NotFinite, as_numbers, check_indices, check_vector
 from ..design import take
 from ..sets import ConstraintSet
-from .accuracy import EPS, Measured, QuadraticForm, SmoothPart
+from .accuracy import EPS, Measured
 from .curvature import Curvature, SelectedCurvature
 from .facts import changed as changed
 from .facts import own_names as own_names
 from .point import Constant as Constant
 from .point import Point as Point
 from .point import no_longer_exact as no_longer_exact
+from .self_knowledge import SelfKnowledge
 from .session import Session as Session
 
 T = TypeVar("T")
 
 
-class Risk(ABC):
+class Risk(SelfKnowledge, ABC):
     """R(w) = (1/n) Σ_i R_i(w): the function that is minimised.
 
     A risk of your own writes three methods: `_forward` (what value and gradient share, may be None), `_value`
@@ -120,14 +121,14 @@ class Risk(ABC):
         """∇R_i(w) for each i in rows, one after the other."""
         return (self._gradient_of_rows(w, row) for row in rows[:, None])
 
-    def expect(self, coordinates: np.ndarray) -> None:  # noqa: B027 - most have their data at hand
+    def expect(self, coordinates: np.ndarray) -> None:
         """Coordinates whose data are about to be asked for, in several calls."""
 
     def watched(self, verbose: int) -> AbstractContextManager[None]:
         """While it lasts, somebody watches how far the looks at the data are, where these take long."""
         return nullcontext()
 
-    def forget(self) -> None:  # noqa: B027 - most have nothing to forget
+    def forget(self) -> None:
         """Let go of what a run has gathered."""
 
     def at(self, w: Array, support: Array | None = None) -> Point:
@@ -187,60 +188,14 @@ class Risk(ABC):
         """
         return None
 
-    # What some risks know of themselves, and nobody else has to ask them by their class for.
-
-    def hessian_bound(self) -> tuple[np.ndarray, float, bool] | None:
-        """H with ∇²R ⪯ H everywhere, what rounding may have moved its eigenvalues by, and whether H is ∇²R itself."""
-        return None
-
-    def quadratic_form(self, k: int) -> QuadraticForm | None:
-        """R from below as its matrix, for w with at most k nonzeros; None for other risks, or where it is too dear."""
-        return None
-
-    def squares(self) -> np.ndarray | None:
-        """The sizes of the squares that R is made of, one a column of the data, so that underflow can be noticed."""
-        return None
-
-    def columns(self, index: np.ndarray) -> np.ndarray | None:
-        """X[:, index], on the host and in double precision, where R is a function of Xw alone."""
-        return None
-
-    def smooth_part(self) -> SmoothPart | None:
-        """R less the curvature that is the same everywhere, with its rounding; None if R is known by values alone."""
-        return None
-
-    def minimum(self, start: Array) -> Array | None:
-        """argmin R over all w, from a start, where R has a quicker way to it than `curvature`; None elsewhere."""
-        return None
-
     def compressed(self) -> Risk:
         """The same function of w with fewer rows behind it, where there are such; its intercept is not R's."""
         return self
-
-    def moments(self, counts: np.ndarray) -> Any:
-        """`Moments` under weightings that count each row so often, (m, n); None unless R is least squares."""
-        return None
-
-    def weightings(self, weights: np.ndarray, ridges: np.ndarray) -> Any:
-        """`Weightings` for weights of the rows, (m, n), and ridges; None where there is no quick way to the fits."""
-        return None
-
-    def gradient_bounds(self, radius: float | None = None) -> np.ndarray | None:
-        """For each term i a bound on ||∇R_i(w) - ridge·w|| over ||w|| <= radius, or over all w."""
-        return None
 
     @property
     def n_observations(self) -> int:
         """How many terms count."""
         return self.n_terms
-
-    def deviance(self, w: Array) -> float | None:
-        """-2 log-likelihood at w up to a constant, the ridge left out; None where R stands for no likelihood."""
-        return None
-
-    def intercept(self, w: Array) -> Any:
-        """The intercept that is best for w; 0 without one."""
-        return 0.0
 
     def with_explicit_intercept(self) -> Risk:
         """The same with the intercept as last coordinates of w, where one is profiled out."""
@@ -252,17 +207,6 @@ class Risk(ABC):
         The intercept is that of the risk that w was fitted to.
         """
         return self.value(w), math.nan
-
-    def is_settled(self, w: np.ndarray, value: float) -> bool:
-        """Whether a value of R(w) in the working precision is known to be good to twelve digits."""
-        return False
-
-    def measured(self, w: np.ndarray, support: np.ndarray, *, closely: bool = True) -> Measured | None:
-        """R at w, zero outside the support, with the sizes of its rounding errors; None where these are not known.
-
-        Closely: as accurately as possible, for a proof; otherwise as accurately as R itself needs.
-        """
-        return None
 
     def enclosed_gradient(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """∇R(w) on the host and in double precision, and how far each entry may be off.
