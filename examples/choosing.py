@@ -2,8 +2,8 @@
 
     python examples/choosing.py [--out docs/figures/choosing.png]
 
-Cells of breast tumours, 569 x 30 (scikit-learn's copy). On the left the held-out loss with its standard error, and the k
-that each rule takes; on the right how often each feature is chosen on halves of the rows.
+Cells of breast tumours, 569 x 30 (scikit-learn's copy). On the left the held-out loss with its standard error, and the
+k that each rule takes; on the right how often each feature is chosen on halves of the rows.
 """
 
 from __future__ import annotations

@@ -90,7 +90,11 @@ def test_whatever_is_asked_the_answer_obeys(risk, gamma, counted, method, k, see
     asked = {"rng": 0, "max_iter": 5 if gamma.startswith("LpBall") else 30}  # whose projections take long
     try:
         found = ez.minimize(R, sparsity, constraint, how, **asked)
-    except (ValueError, TypeError, NotImplementedError) as refused:  # some pairs of a set and a way of counting have no projection
+    except (
+        ValueError,
+        TypeError,
+        NotImplementedError,
+    ) as refused:  # some pairs of a set and a way of counting have no projection
         assert len(str(refused)) > 30, refused
         assume(False)
     assert sparsity.count(found.x) <= sparsity.k and found.support.size == np.count_nonzero(found.x)
