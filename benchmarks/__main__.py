@@ -12,6 +12,7 @@ ALL = [
     "queries",
     "projections",
     "growth",
+    "curves",
     "tracking",
     "gene-expression",
     "survival",
