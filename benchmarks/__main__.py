@@ -13,6 +13,7 @@ ALL = [
     "blackboxes",
     "projections",
     "growth",
+    "curves",
     "tracking",
     "gene-expression",
     "survival",

@@ -9,6 +9,7 @@ from .._core.arrays import Array, finfo_eps, index_like, like, scatter, to_host
 from .._core.linear_systems import refined, solve
 from ..risks.base import Point, Risk
 from ..risks.curvature import Curvature
+from ..risks.known import KnownProducts
 from ..sets import ConstraintSet
 from .newton import accelerated, newton
 
@@ -101,6 +102,8 @@ def _from_products(
     risk: Risk, gamma: ConstraintSet, support: np.ndarray, start: Array | None, units: Units | None, deadline: float
 ) -> Point | None:
     """The same for a quadratic R on many columns, whose products are known for the most part; None elsewhere."""
+    if not KnownProducts.pays(support.size, risk.n_features):
+        return None
     origin = risk.origin
     model = risk.curvature(origin)
     if model is None or not (model.exact and model.remembers(support.size)):
