@@ -1,6 +1,7 @@
 """Measure in parallel, one record a run, and write the page."""
 
 import argparse
+import itertools
 import json
 import subprocess
 import time
@@ -18,11 +19,8 @@ STEPS = (0.125, 0.25, 0.5, 1.0)  # of ZORO, of which the best in hindsight count
 def tasks(parts, seeds, zoro):
     """(part, solver, parameters) of every run."""
     if "inputs" in parts:
-        for d in (200, 1000, 2000):
-            for k in (5, 10):
-                for share in (0.0, 0.01):
-                    for seed in range(seeds or 20):
-                        yield "inputs", "ellzero", {"d": d, "k": k, "noise": share, "seed": seed}
+        for share, seed, d, k in itertools.product((0.0, 0.01), range(seeds or 20), (200, 1000, 2000), (5, 10)):
+            yield "inputs", "ellzero", {"d": d, "k": k, "noise": share, "seed": seed}
     if "noise" in parts:
         for queries in (1000, 10_000, 100_000):
             for mu in (None, *MUS):
@@ -128,15 +126,18 @@ def main(options=()):
     if earlier is not None and earlier.exists():
         records = [json.loads(line) for line in earlier.read_text().splitlines()]
         records = [r for r in records if r["part"] not in args.only]
-    with ProcessPoolExecutor(args.jobs) as pool:
-        for n, record in enumerate(pool.map(measure, todo), 1):
-            records.append(record)
-            if n % 20 == 0:
-                print(f"{n} of {len(todo)} runs", flush=True)
     if todo:
         records = [r for r in records if r["part"] != "about"] + [_about(args.zoro)]
     if earlier is not None:
         earlier.write_text("".join(json.dumps(record) + "\n" for record in records))
+    with ProcessPoolExecutor(args.jobs) as pool:
+        for n, record in enumerate(pool.map(measure, todo), 1):
+            records.append(record)
+            if earlier is not None:  # at once: what was measured is there even if the rest is not waited for
+                with earlier.open("a") as file:
+                    file.write(json.dumps(record) + "\n")
+            if n % 20 == 0:
+                print(f"{n} of {len(todo)} runs", flush=True)
     if not args.no_page:
         from .page import write
 

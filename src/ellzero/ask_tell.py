@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import threading
 from typing import Any, NamedTuple, Self
@@ -60,18 +59,9 @@ class AskTell:
         method: str | Method = "auto",
         **options: Any,
     ) -> None:
-        if not isinstance(risk, BlackBox) or risk.f is not None:
-            raise TypeError(
-                f"risk must be a BlackBox without a function, BlackBox(None, n_features), got {risk!r}; with a "
-                "function, use minimize"
-            )
-        if risk.common_random_numbers or risk.workers is not None:
-            raise ValueError(
-                "common_random_numbers, workers and timeout are for functions that the run calls itself; who asks and "
-                "tells sees to seeds and processes: leave them out"
-            )
-        box = copy.copy(risk)
-        box.f, box.batched = self._wanted, True
+        if not hasattr(risk, "answered_by"):
+            raise TypeError(f"risk must be a BlackBox without a function, BlackBox(None, n_features), got {risk!r}")
+        box = risk.answered_by(self._wanted)
         self._changed = threading.Condition()
         self._unasked: list[Query] = []
         self._values: dict[int, float | None] = {}  # of the round under way; None for those awaited

@@ -96,6 +96,7 @@ class Setting:
                 executor.shutdown()
 
 
+@pytest.mark.filterwarnings("ignore:values have errors:UserWarning")  # penalties for failures look like noise
 @pytest.mark.parametrize("first", range(0, 240, 40))
 def test_no_run_asks_more_than_it_may(first, tmp_path):
     """Failures, batches, threads, repeats, rechecks and kills; over all sittings together."""

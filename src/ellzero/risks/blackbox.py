@@ -68,9 +68,9 @@ class BlackBox(Risk):
         Whether f is defined on Γ alone, so that every query has to lie in it: directions are then displacements
         v = (Π_Γ(w + μu) - w)/μ, which lead to members. As projections bring no two points farther apart, ‖v‖ <= ‖u‖,
         and the estimate (d/q) Σ_i slope_i v_i of `ZerothOrder` has no larger second moment than the free one. Its mean
-        is M∇f(w) with M = d·E[vvᵀ], positive semidefinite: the identity in the interior of Γ, one half for an entry
-        at a bound, the projection onto the tangent of a flat set. "auto" regresses slopes on displacements instead,
-        which has no such bias, and larger errors in entries that can move but a little.
+        is M∇f(w) with M = d·E[vvᵀ], positive semidefinite: the identity in the interior of Γ, the projection onto
+        the tangent of a flat set, with halves on its diagonal for entries at a bound. "auto" regresses slopes on
+        displacements instead, which has no such bias, and larger errors in entries that can move but a little.
     recheck : (int, int), optional
         (m, r): the m best iterates are evaluated r times more at the end, and the best mean wins.
 
@@ -185,6 +185,22 @@ class BlackBox(Risk):
         project = self._gamma.on(among)
         placed[:, among] = np.stack([to_host(project(w)) for w in points[:, among]])
         return placed
+
+    def answered_by(self, f: Callable[[np.ndarray], np.ndarray]) -> BlackBox:
+        """A box without a function, with one that is given all points of a round at once."""
+        if self.f is not None:
+            raise TypeError(
+                f"risk must be a BlackBox without a function, BlackBox(None, n_features), got one of {self.f!r}; with "
+                "a function, use minimize"
+            )
+        if self.common_random_numbers or self.workers is not None:
+            raise ValueError(
+                "common_random_numbers, workers and timeout are for functions that the run calls itself; who asks and "
+                "tells sees to seeds and processes: leave them out"
+            )
+        answered = copy.copy(self)
+        answered.f, answered.batched = f, True
+        return answered
 
     def queries(self, w: Any, t: int = 0) -> np.ndarray:
         """Ask: the points (rows) at which f is wanted for a gradient at w, by `ZerothOrder` with its defaults.

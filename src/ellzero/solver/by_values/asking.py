@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -58,6 +59,11 @@ class Values:
     def towards(self, w: np.ndarray, u: np.ndarray) -> np.ndarray:
         """u, or a direction from w to a member of Γ where R keeps to it: points up to this far are members then."""
         return self.placed((w + u)[None, :])[0] - w if self.risk.inside else u
+
+
+def plain(facts: dict[str, Any]) -> dict[str, Any]:
+    """Numbers of NumPy as those of Python, which a checkpoint can hold."""
+    return {name: value.item() if isinstance(value, np.generic) else value for name, value in facts.items()}
 
 
 def largest(w: np.ndarray) -> float:

@@ -17,7 +17,7 @@ from ...theory.parameters import Oracle as Kind
 from ..oracles import Gradients
 from ..problem import Problem
 from ..result import Counts
-from .asking import host, largest
+from .asking import host, largest, plain
 from .noise import Noise
 from .probes import LONGEST, ProbedGradients, SparseProbes
 from .surrogate import Surrogate
@@ -75,7 +75,7 @@ class BoundLooks(Gradients):
     _facts = ("near", "fresh", "better", "rent", "price", "radius", "effort", "owed", "gained", "earned", "failed")
 
     def state(self) -> dict[str, Any]:
-        own = {name: getattr(self, name) for name in self._facts}
+        own = plain({name: getattr(self, name) for name in self._facts})
         far = {f"far.{name}": value for name, value in self.far.state().items()}
         return {**own, **far, **{f"model.{name}": value for name, value in self.model.state().items()}}
 

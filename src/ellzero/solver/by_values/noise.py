@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 EPS = float(np.finfo(float).eps)
+_FEWEST = 4  # values of a table
 
 
 @dataclass(frozen=True)
@@ -46,9 +47,12 @@ def noise_of(values: np.ndarray) -> float:
     spacing, those of independent errors of variance σ² have the mean square σ²(2j)!/(j!)². So the first order from
     which on three estimates of σ agree within a factor 4 is believed; without one, the smallest estimate.
     """
-    table = values[np.isfinite(values)]
-    if table.size < 3:
-        return 0.0
+    gaps = np.flatnonzero(~np.isfinite(values))
+    table = max(
+        np.split(values, np.sort(np.append(gaps, gaps + 1))), key=lambda part: part.size * np.isfinite(part).all()
+    )
+    if table.size < _FEWEST or not np.isfinite(table).all():
+        return 0.0  # too few without a gap
     estimates, signs = [], []
     factor = 1.0
     for order in range(1, table.size):

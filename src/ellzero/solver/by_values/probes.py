@@ -18,7 +18,7 @@ from ...risks.evaluation import BudgetSpent
 from ...theory.parameters import Oracle as Kind
 from ..oracles import Gradients
 from ..result import Counts
-from .asking import Values, host, largest
+from .asking import Values, host, largest, plain
 from .noise import Noise, difference_length, noise_of, rounding
 from .recovery import DENSE, Displacements, Recovery, recover
 
@@ -135,7 +135,7 @@ class ProbedGradients(Gradients):
     )
 
     def state(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self._facts}
+        return plain({name: getattr(self, name) for name in self._facts})
 
     def restore(self, state: dict[str, Any]) -> None:
         for name in self._facts:

@@ -1,0 +1,181 @@
+"""The tables and the figure of benchmarks/BLACKBOXES.md, from the records."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+
+HERE = Path(__file__).resolve().parents[1]
+FIGURE = HERE / "figures" / "blackboxes.png"
+COLOURS = {
+    "ellzero": "#0072B2",
+    "ZORO": "#E69F00",
+    "ZORO-FA": "#D55E00",
+    "CMA-ES": "#009E73",
+}
+
+
+def write(records):
+    """Print the page, write it and draw its figure."""
+    about = next((r for r in records if r["part"] == "about"), {})
+    parts = {part: [r for r in records if r["part"] == part] for part in _TABLES}
+    lines = [
+        "# Black boxes",
+        "",
+        "Measured by `python -m benchmarks blackboxes --zoro ../ZORO` (`--help` for parts of it). Every method is asked",
+        "to minimise the same functions, and the truth behind noise is looked at; `ellzero` runs with its defaults, ZORO",
+        "is told s and has the best of several steps in hindsight. A dash: not within the budget.",
+        "",
+        f"Peers: ZORO ({about.get('zoro', '?')}), {about.get('versions', '?')}. ZORO-FA is our reading of its paper",
+        "with ZORO's recovery, as its own code is MATLAB; CMA-ES has a diagonal covariance.",
+    ]
+    for part, table in _TABLES.items():
+        if parts[part]:
+            lines += ["", *table(parts[part])]
+    if any(parts[part] for part in ("profile", "noise")):
+        _draw(parts)
+        lines += ["", "![Performance profile and noise](figures/blackboxes.png)"]
+    text = "\n".join(lines) + "\n"
+    print(text)
+    (HERE / "BLACKBOXES.md").write_text(text)
+
+
+def _inputs(records):
+    yield "## Inputs that do nothing"
+    yield ""
+    yield "Five of d inputs matter; 20,000 queries. Share of f(0) that is left; in how many runs all five are found."
+    yield ""
+    yield "| d | k | noise, of f(0) | runs | worst | median | all five | queries, median |"
+    yield "|---:|---:|---:|---:|---:|---:|---:|---:|"
+    for key in sorted({(r["noise"], r["d"], r["k"]) for r in records}):
+        runs = [r for r in records if (r["noise"], r["d"], r["k"]) == key]
+        left, found = [r["left"] for r in runs], sum(r["found"] == 5 for r in runs)
+        spent = np.median([r["spent"] for r in runs])
+        yield (
+            f"| {key[1]} | {key[2]} | {key[0]:g} | {len(runs)} | {max(left):.1e} | {np.median(left):.1e} | {found} | "
+            f"{spent:.0f} |"
+        )
+
+
+def _noise(records):
+    yield "## A noisy simulator that fails"
+    yield ""
+    yield "d = 200, five inputs matter, errors of 0.05, one call in ten raises. Medians of f at the answer, by μ."
+    yield ""
+    mus = sorted({r["mu"] for r in records if r["mu"] is not None})
+    yield "| queries | runs | default | " + " | ".join(f"μ = {mu:g}" for mu in mus) + " | default / best μ |"
+    yield "|---:|" * (len(mus) + 4)
+    for queries in sorted({r["queries"] for r in records}):
+        here = [r for r in records if r["queries"] == queries]
+        median = {mu: np.median([r["left"] for r in here if r["mu"] == mu]) for mu in (None, *mus)}
+        cells = " | ".join(f"{median[mu]:.1e}" for mu in (None, *mus))
+        ratio = median[None] / min(median[mu] for mu in mus)
+        yield f"| {queries} | {sum(r['mu'] is None for r in here)} | {cells} | {ratio:.2g} |"
+
+
+def _zoro(records):
+    yield "## ZORO's functions"
+    yield ""
+    yield "n = 2000, errors of 0.001/√n: queries to f <= f(x0)/1000, at most 100,000."
+    yield ""
+    yield "| function | s | seed | ellzero | ZORO, best step |"
+    yield "|---|---:|---:|---:|---:|"
+    for name, s, seed in sorted({(r["name"], r["s"], r["seed"]) for r in records}):
+        runs = [r for r in records if (r["name"], r["s"], r["seed"]) == (name, s, seed)]
+        yield f"| {name} | {s} | {seed} | {_cell(runs, 'ellzero')} | {_cell(runs, 'ZORO')} |"
+
+
+def _profile(records):
+    solvers = list(dict.fromkeys(r["solver"] for r in records))
+    yield "## ZORO-FA's functions"
+    yield ""
+    yield "n = 1000, s = 30, 100(n + 1) queries: queries until f - f* is a thousandth of that at x0."
+    yield ""
+    yield "| function | seed | " + " | ".join(solvers) + " |"
+    yield "|---|---:|" + "---:|" * len(solvers)
+    for name, seed in sorted({(r["name"], r["seed"]) for r in records}):
+        runs = [r for r in records if (r["name"], r["seed"]) == (name, seed)]
+        yield f"| {name} | {seed} | " + " | ".join(_cell(runs, solver) for solver in solvers) + " |"
+
+
+def _correlated(records):
+    yield "## Correlated columns"
+    yield ""
+    yield "The mean squared residual of 200 x 1000 numbers, AR(1) 0.7 along the columns, 5-sparse truth, k = 5: share of"
+    yield "f(0) that is left. CMA-ES held to k is cut to five entries before each query; the free one may be dense."
+    yield ""
+    yield "| queries | seed | ellzero | CMA-ES held to k | CMA-ES |"
+    yield "|---:|---:|---:|---:|---:|"
+    peers = {(r["solver"], r["seed"]): r["at"] for r in records if r["solver"] != "ellzero"}
+    for r in sorted((r for r in records if r["solver"] == "ellzero"), key=lambda r: (r["queries"], r["seed"])):
+        theirs = [
+            peers.get((solver, r["seed"]), {}).get(str(r["queries"])) for solver in ("CMA-ES held to k", "CMA-ES")
+        ]
+        cells = " | ".join("–" if v is None else f"{v:.1e}" for v in (r["left"], *theirs))
+        yield f"| {r['queries']} | {r['seed']} | {cells} |"
+
+
+_TABLES = {"inputs": _inputs, "noise": _noise, "zoro": _zoro, "profile": _profile, "correlated": _correlated}
+
+
+def _needed(runs, solver):
+    return min((r["needed"] for r in runs if r["solver"] == solver and r["needed"] is not None), default=math.inf)
+
+
+def _cell(runs, solver):
+    needed = _needed(runs, solver)
+    return f"{needed}" if math.isfinite(needed) else "–"
+
+
+def _draw(parts):
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 4), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    _draw_profile(left, parts["profile"])
+    for queries, colour in zip((1000, 10_000, 100_000), ("#56B4E9", "#0072B2", "#000000"), strict=True):
+        here = [r for r in parts["noise"] if r["queries"] == queries]
+        if not here:
+            continue
+        mus = sorted({r["mu"] for r in here if r["mu"] is not None})
+        median = [np.median([r["left"] for r in here if r["mu"] == mu]) for mu in mus]
+        right.plot(mus, median, marker="o", color=colour, label=f"{queries:,} queries")
+        default = [r for r in here if r["mu"] is None]
+        chosen, reached = np.median([r["chosen"] for r in default]), np.median([r["left"] for r in default])
+        right.plot(chosen, reached, marker="*", ms=13, color=colour, ls="")
+    right.set(
+        xscale="log", yscale="log", xlabel="μ by hand (stars: measured by auto)", ylabel="f at the answer, median"
+    )
+    right.set_title("a simulator with errors of 0.05, one call in ten failing", fontsize=10)
+    for ax in (left, right):
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.grid(color="0.92", lw=0.8)
+        if ax.get_legend_handles_labels()[0]:
+            ax.legend(frameon=False)
+    FIGURE.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(FIGURE, dpi=110)
+
+
+def _draw_profile(ax, records):
+    """The share of problems that a solver brings to a thousandth within so many times the queries of the best one."""
+    problems = sorted({(r["name"], r["seed"]) for r in records})
+    solvers = list(dict.fromkeys(r["solver"] for r in records))
+    ratios = {solver: [] for solver in solvers}
+    for problem in problems:
+        runs = [r for r in records if (r["name"], r["seed"]) == problem]
+        needed = {solver: _needed(runs, solver) for solver in solvers}
+        best = min(needed.values())
+        for solver in solvers:
+            ratios[solver].append(needed[solver] / best if math.isfinite(best) else math.inf)
+    for solver in solvers:
+        solved = np.sort([ratio for ratio in ratios[solver] if math.isfinite(ratio)])
+        x = np.concatenate([[1.0], np.repeat(solved, 2), [1e3]])
+        share = np.arange(solved.size + 1) / max(1, len(problems))
+        ax.plot(x, np.repeat(share, 2)[: x.size], color=COLOURS[solver], label=solver, lw=1.8)
+    ax.set(
+        xscale="log",
+        xlabel="queries, in units of the best solver's",
+        ylabel="share of problems solved",
+        ylim=(-0.02, 1.05),
+    )
+    ax.set_title("ZORO-FA's four functions, n = 1000, s = 30, to 1e-3", fontsize=10)

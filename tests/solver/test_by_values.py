@@ -1,0 +1,340 @@
+"""Black boxes by their values alone: probes, models, noise, queries inside Γ."""
+
+import itertools
+import math
+import warnings
+
+import numpy as np
+import pytest
+
+import ellzero as ez
+from ellzero._core.walsh import Walsh
+from ellzero.solver.by_values.noise import noise_of
+from ellzero.solver.by_values.recovery import recover
+from ellzero.solver.result import Counts
+
+
+def idle(d, seed, size=5):
+    """Σ_{i in S}(w_i - t_i)²: all other inputs do nothing."""
+    rng = np.random.default_rng([seed, d])
+    S, t = np.sort(rng.choice(d, size, replace=False)), rng.uniform(0.5, 3, size) * rng.choice([-1, 1], size)
+    return (lambda w: float(np.sum((w[S] - t) ** 2))), S, float(t @ t)
+
+
+def quad(w):
+    return float(np.sum((w[:3] - 1) ** 2))
+
+
+# Probes.
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 7, 8, 20])
+def test_walsh_rows_are_orthogonal_and_tell_any_vector(d):
+    walsh, g = Walsh(d, [3]), np.random.default_rng(d).standard_normal(d)
+    rows = walsh.rows(0, walsh.n_rows)
+    assert set(np.unique(rows)) <= {-1.0, 1.0}
+    assert np.array_equal(rows.T @ rows, walsh.n_rows * np.eye(d))
+    assert np.array_equal(rows.sum(axis=0), np.zeros(d))  # so a constant disturbs nothing
+    weights = np.arange(walsh.n_rows, dtype=float)
+    assert np.allclose(walsh.combine(weights), weights @ rows)
+    assert np.allclose(walsh.apply(g, walsh.n_rows), rows @ g)
+    assert np.allclose(walsh.solve(rows @ g + 5.0), g)
+
+
+def test_walsh_fills_in_what_failed():
+    walsh, g = Walsh(20, [1]), np.random.default_rng(0).standard_normal(20)
+    values = walsh.apply(g, 64) + 2.0
+    values[[1, 5, 40]] = np.nan
+    assert np.allclose(walsh.solve(values), g)
+    assert walsh.solve(np.full(64, np.nan)) is None
+
+
+def test_few_slopes_recover_a_sparse_gradient():
+    d, walsh = 1000, Walsh(1000, [0])
+    g = np.zeros(d)
+    g[[3, 70, 500, 900]] = [1.0, -2.0, 0.5, 3.0]
+    found = recover(walsh, walsh.apply(g, 80) + 7.0)
+    assert np.allclose(found.gradient, g, atol=1e-9)
+    assert set(found.significant()) == {3, 70, 500, 900}
+    assert found.unexplained < 1e-12
+
+
+def test_slopes_of_noise_alone_are_not_believed():
+    walsh, noise = Walsh(500, [0]), np.random.default_rng(1)
+    false = [recover(walsh, noise.standard_normal(64), 1.0).significant().size for _ in range(50)]
+    assert sum(n > 0 for n in false) <= 5
+
+
+def test_gradients_cost_about_s_log_d_values():
+    f, S, _ = idle(2000, 0)
+    counts, risk = Counts(), ez.risks.BlackBox(f, 2000)
+    oracle = ez.SparseProbes().bind(risk, counts, [0])
+    g = oracle(risk.at(np.zeros(2000)), 0)
+    assert counts.n_values < 150
+    assert set(np.flatnonzero(np.abs(g) > 1e-3)) == set(S)
+
+
+@pytest.mark.parametrize(("options", "match"), [({"mu": 0.0}, "mu"), ({"max_probes": 2}, "max_probes")])
+def test_probes_refuse_nonsense(options, match):
+    with pytest.raises(ValueError, match=match):
+        ez.SparseProbes(**options).bind(ez.risks.BlackBox(quad, 5), Counts(), [0])
+
+
+# Noise.
+
+
+@pytest.mark.parametrize("sigma", [1e-6, 0.1, 30.0])
+def test_difference_tables_measure_noise(sigma):
+    rng, x = np.random.default_rng(0), 1e-3 * np.arange(8)
+    measured = [noise_of(np.exp(x) + sigma * rng.standard_normal(8)) for _ in range(200)]
+    assert 0.5 * sigma < np.median(measured) < 1.5 * sigma
+
+
+def test_smooth_values_have_no_noise():
+    assert noise_of(np.exp(1e-6 * np.arange(8))) < 1e-14
+    assert noise_of(np.full(8, 3.0)) == 0.0
+    assert noise_of(np.array([1.0, np.nan])) == 0.0
+    gaps = np.arange(8.0)
+    gaps[[0, 5]] = np.nan
+    assert noise_of(gaps) == 0.0  # a line with failures is a line
+
+
+def test_gaps_leave_the_longest_part_of_a_table():
+    values = np.random.default_rng(0).standard_normal(12)
+    gap = np.concatenate([values[:2], [np.nan], values[2:]])
+    assert noise_of(gap) == noise_of(values[2:])
+    assert noise_of(np.append(gap, [np.nan, np.nan])) == noise_of(values[2:])
+
+
+def test_the_result_tells_the_noise():
+    errors = np.random.default_rng(0)
+    res = ez.minimize(
+        ez.risks.BlackBox(lambda w: quad(w) + 0.05 * errors.standard_normal(), 50), 3, max_queries=2000, rng=0
+    )
+    assert 0.03 < res.noise.level < 0.08
+    assert not res.noise.exact
+    assert res.noise.resolved
+    assert "in each value, differences of length" in repr(res)
+    assert quad(res.x) < 1e-3
+    exact = ez.minimize(ez.risks.BlackBox(quad, 50), 3, max_queries=500, rng=0)
+    assert exact.noise.exact
+    assert "noise" not in repr(exact)
+
+
+def test_noise_that_hides_everything_is_warned_of():
+    errors = np.random.default_rng(0)
+    risk = ez.risks.BlackBox(lambda w: 1e-6 * quad(w) / (1 + w @ w) + errors.standard_normal(), 50)
+    with pytest.warns(UserWarning, match=r"values have errors of .* nothing stood out"):
+        res = ez.minimize(risk, 3, max_queries=300, rng=0)
+    assert not res.noise.resolved
+
+
+def test_a_simulator_that_is_noisy_and_fails():
+    f, S, start = idle(200, 1)
+    dice = np.random.default_rng(5)
+
+    def asked(w):
+        if dice.random() < 0.1:
+            raise RuntimeError("did not converge")
+        return f(w) + 0.05 * dice.standard_normal()
+
+    res = ez.minimize(ez.risks.BlackBox(asked, 200, on_failure="drop"), 5, max_queries=2000, rng=0)
+    assert set(res.support) == set(S)
+    assert f(res.x) < 1e-3 * start
+
+
+# Inputs that do nothing.
+
+
+@pytest.mark.parametrize(("d", "k", "seed"), [*itertools.product([200], [5, 10], range(3)), (1000, 5, 0)])
+def test_inputs_that_do_nothing(d, k, seed):
+    f, S, start = idle(d, seed)
+    res = ez.minimize(ez.risks.BlackBox(f, d), k, max_queries=20_000, rng=seed)
+    assert f(res.x) <= 1e-6 * start
+    assert set(S) <= set(res.support)
+    assert res.n_values + res.n_monitor < 6 * d
+
+
+def test_a_wrong_start_leaves_its_place():
+    f, S, _ = idle(100, 0, size=3)
+    wrong = np.setdiff1d(np.arange(100), S)[:3]
+    x0 = np.zeros(100)
+    x0[wrong] = 1.0
+    res = ez.minimize(ez.risks.BlackBox(f, 100), 3, x0=x0, max_queries=5000, rng=0)
+    assert res.support.tolist() == S.tolist()
+
+
+def test_noisy_inputs_that_do_nothing():
+    f, S, start = idle(200, 2)
+    errors = np.random.default_rng(0)
+    risk = ez.risks.BlackBox(lambda w: f(w) + 0.01 * start * errors.standard_normal(), 200)
+    res = ez.minimize(risk, 5, max_queries=5000, rng=0)
+    assert set(res.support) == set(S)
+
+
+def test_correlated_columns():
+    """A quadratic model of the support and its rivals tells neighbours from each other."""
+    rng = np.random.default_rng(0)
+    Z = rng.standard_normal((100, 150))
+    X = Z.copy()
+    for j in range(1, 150):
+        X[:, j] = 0.7 * X[:, j - 1] + math.sqrt(0.51) * Z[:, j]
+    truth = np.zeros(150)
+    truth[[10, 40, 80]] = [1.0, -1.5, 2.0]
+    y = X @ truth
+    res = ez.minimize(ez.risks.BlackBox(lambda w: float(np.mean((X @ w - y) ** 2)), 150), 3, max_queries=3000, rng=0)
+    assert res.support.tolist() == [10, 40, 80]
+    assert res.fun < 1e-12
+
+
+# Inside Γ.
+
+SETS = [
+    ez.sets.Simplex(1.0), ez.sets.SubSimplex(1.0), ez.sets.Box(0.0, 0.4), ez.sets.Box(-0.3, 0.6), ez.sets.L1Ball(0.8),
+    ez.sets.L2Ball(0.3), ez.sets.GroupWise(ez.sets.L1Ball(0.4), groups=np.repeat(np.arange(10), 2)),
+]  # fmt: skip
+METHODS = [
+    "auto",
+    ez.Method(oracle=ez.ZerothOrder(20), step=0.1),
+    ez.Method(oracle=ez.ZerothOrder(20, mu=1e-4, central=True, support_size=5), step=0.1),
+    ez.Method(oracle=ez.SparseProbes(), step="search"),
+]
+
+
+@pytest.mark.parametrize("method", METHODS, ids=["auto", "forward", "central", "probes"])
+@pytest.mark.parametrize("gamma", SETS, ids=repr)
+def test_queries_stay_inside(gamma, method):
+    t = np.zeros(20)
+    t[[1, 4, 9]] = [0.5, 0.3, 0.2]
+
+    def f(w):
+        assert gamma.violation(w) <= 1e-12
+        return float(np.sum((w - t) ** 2))
+
+    res = ez.minimize(ez.risks.BlackBox(f, 20, inside=True), 3, gamma, method, max_queries=600, rng=0)
+    assert res.violation <= 1e-12
+    if method == "auto":  # the nearest sparse member is the answer
+        assert res.fun <= f(ez.euclidean_projection(t, 3, gamma)) + 1e-9
+
+
+def test_inside_a_box_off_zero_and_with_noise():
+    gamma, errors = ez.sets.Box(0.2, 1.0), np.random.default_rng(0)
+
+    def f(w):
+        assert gamma.violation(w) <= 1e-12
+        return float(np.sum((w - 0.5) ** 2)) + 1e-3 * errors.standard_normal()
+
+    res = ez.minimize(ez.risks.BlackBox(f, 10, inside=True), 10, gamma, max_queries=2000, rng=0)
+    assert np.abs(res.x - 0.5).max() < 0.05
+
+
+def test_inside_has_to_know_where():
+    with pytest.raises(ValueError, match=r"inside=True .* risk.within"):
+        ez.risks.BlackBox(quad, 5, inside=True).queries(np.zeros(5))
+    bound = ez.risks.BlackBox(quad, 5, inside=True).within(ez.sets.Box(0.0, 1.0))
+    points = bound.queries(np.zeros(5))
+    assert points.min() >= 0.0
+    values = np.array([quad(w) for w in points])
+    moves = points[1:] / 1e-6
+    assert np.allclose(bound.estimate(values), 5 / 100 * moves.T @ ((values[1:] - values[0]) / 1e-6))
+    assert (bound.estimate(values)[:3] < 0).all()
+    assert (np.linalg.norm(moves, axis=1) <= 1 + 1e-12).all()  # no longer than the free directions
+
+
+# Attacks.
+
+
+@pytest.mark.parametrize(
+    ("f", "d", "k", "best"),
+    [
+        (lambda w: 0.0, 30, 3, 0.0),
+        (lambda w: 5, 30, 3, 5.0),
+        (lambda w: float((w[0] - 2) ** 2), 1, 1, 0.0),
+        (lambda w: float(abs(w[0] - 2)), 1, 1, 0.0),
+        (lambda w: float((w[0] - 2) ** 2 + w[1] ** 4), 2, 2, 0.0),
+        (lambda w: float(np.sum(np.floor(np.abs(w[:3] - 2.5)))), 20, 3, 0.0),
+        (lambda w: quad(w) + (w[0] > 0.5), 20, 3, 0.26),
+        (lambda w: float(np.abs(w[:3] - 1).sum()), 20, 3, 1e-9),
+        (lambda w: 1e12 * quad(w), 30, 3, 1e-3),
+        (lambda w: 1e-12 * quad(w), 30, 3, 1e-24),
+        (lambda w: quad(w / 1e12), 30, 3, 1e-9),
+        (lambda w: quad(w * 1e12), 30, 3, 1e-9),
+        (lambda w: quad(w) + 1e12, 30, 3, 1e12 + 1e-3),
+        (lambda w: np.float32(quad(w)), 30, 3, 1e-6),
+        (lambda w: int(1000 * quad(w)), 30, 3, 3.0),
+    ],
+)
+def test_odd_functions(f, d, k, best):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        res = ez.minimize(ez.risks.BlackBox(f, d), k, max_queries=2000, rng=0)
+    assert f(res.x) <= best
+
+
+@pytest.mark.parametrize("policy", ["drop", "penalise", "retry"])
+def test_a_function_that_is_not_defined_everywhere(policy):
+    def f(w):
+        return quad(w) if np.abs(w).max() < 0.5 else math.inf
+
+    res = ez.minimize(ez.risks.BlackBox(f, 30, on_failure=policy), 3, max_queries=1500, rng=0)
+    assert quad(res.x) < 0.9  # 0.75 at the corner, 3 at the start
+
+
+def test_a_function_that_drifts_is_noisy():
+    calls = itertools.count()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        res = ez.minimize(ez.risks.BlackBox(lambda w: quad(w) + 0.01 * next(calls), 30), 3, max_queries=2000, rng=0)
+    assert not res.noise.exact
+    assert quad(res.x) < 0.1
+
+
+@pytest.mark.parametrize("budget", [3, 4, 7, 11, 23, 40, 65, 111])
+@pytest.mark.parametrize("size", [0.0, 0.3, 100.0])
+def test_budgets_are_kept(budget, size):
+    dice, calls = np.random.default_rng(budget), itertools.count(1)
+    asked = 0
+
+    def f(w):
+        nonlocal asked
+        asked = next(calls)
+        if size and dice.random() < 0.2:
+            raise RuntimeError
+        return quad(w) + size * dice.standard_normal()
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            res = ez.minimize(ez.risks.BlackBox(f, 30, on_failure="drop"), 3, max_queries=budget, rng=0)
+            assert asked == res.n_values + res.n_monitor
+        except RuntimeError:  # not one value at the start
+            assert budget < 12
+    assert asked <= budget
+
+
+@pytest.mark.parametrize("sigma", [0.0, 0.01])
+def test_resumed_runs_are_identical(tmp_path, sigma):
+    """Stopped after every few iterations and resumed: the same points, the same answer."""
+
+    def f(w):  # noise that depends on w alone
+        seed = int(abs(float(w @ np.arange(1.0, 41.0))) * 1e9) % 2**32
+        return quad(w) + sigma * np.random.default_rng(seed).standard_normal()
+
+    def run(**options):
+        return ez.minimize(ez.risks.BlackBox(f, 40), 3, max_queries=600, rng=0, **options)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        whole, file = run(), tmp_path / "run.npz"
+        for last in itertools.count(1):
+            res = run(max_iter=last, checkpoint=file, resume=file if file.exists() else None)
+            if res.status is not ez.Status.MAX_ITER:
+                break
+    assert res.nit == whole.nit
+    assert np.array_equal(res.x, whole.x)
+    assert res.n_values + res.n_monitor == whole.n_values + whole.n_monitor
+
+
+def test_values_need_the_looks_of_auto():
+    with pytest.raises(ValueError, match="step='values'"):
+        ez.minimize(ez.risks.BlackBox(quad, 5), 3, method=ez.Method(oracle=ez.ZerothOrder(5), step="values"))
