@@ -339,6 +339,16 @@ def test_an_answer_that_is_not_the_best_on_its_support_has_nothing_from_exchange
     assert result.exchanges.verdict == "all" and found.form != "a priori" and found.a_priori is None
 
 
+def test_exchanges_that_were_examined_elsewhere_prove_nothing_here():
+    Q, b, x = np.eye(8) + 0.02, np.array([3, 2.9, 2.8, 2.7, 1, 0.9, 0.8, 0.1]), np.zeros(8)
+    risk = ez.risks.Quadratic(Q, b)
+    result = ez.minimize(risk, 4)
+    x[4:] = np.linalg.solve(Q[4:, 4:], b[4:])
+    elsewhere = dataclasses.replace(result, x=x, fun=risk.value(x))
+    assert result.exchanges.verdict == "all" and ez.beats(risk, result).a_priori != 0
+    assert not ez.beats(risk, elsewhere) and ez.beats(risk, elsewhere).a_priori is None
+
+
 def test_kept_coordinates_are_among_those_counted():
     rng = np.random.default_rng(3)
     risk, objective = quadratic(rng, 8)
@@ -452,8 +462,12 @@ def test_strangers():
     for wrong in ((result, risk), (risk, risk)):
         with pytest.raises(TypeError, match="must be"):
             ez.beats(*wrong)
-    with pytest.raises(ValueError, match="nu must lie"):
-        ez.beats(risk, result, nu=-1.0)
+    for number in (-1.0, 0.0, np.nan, np.inf):
+        for nu in (number, ez.risks.Constant(number, "bound")):
+            with pytest.raises(ValueError, match="nu must lie"):
+                ez.beats(risk, result, nu=nu)
+    with pytest.raises(TypeError, match="nu must be a number"):
+        ez.beats(risk, result, nu=ez.risks.Constant("much", "bound"))
     assert "estimate" in ez.beats(risk, result, nu=ez.risks.Constant(0.1, "estimate")).words
     assert ez.beats(risk, result, nu=0.1).strong_convexity.how == "as given"
 

@@ -132,3 +132,36 @@ def test_words():
     assert Examined(10).verdict == "none" and Examined(10).words == "none of 10 ruled out"
     assert Examined(10, by_bound=4).words == "some of 10 ruled out: 4 by bound"
     assert Examined(0).verdict == "all"
+
+
+def next_to_copies(seed):
+    """Least squares in which a column is next to another or to a combination of others, and their difference explains y."""
+    rng = np.random.default_rng(seed)
+    X, e = rng.standard_normal((18, 14)), rng.standard_normal(18)
+    y = X[:, :3] @ [3.0, 2.0, 1.5] + 0.5 * rng.standard_normal(18)
+    r = y - X[:, :3] @ np.linalg.lstsq(X[:, :3], y)[0]
+    near, share = 10.0 ** rng.uniform(-8.5, -4.5), 10.0 ** rng.uniform(-4, 0)
+    base = X[:, :3] @ rng.standard_normal(3) if seed % 2 else X[:, 0]
+    X[:, 5] = base + near * (share * r * np.linalg.norm(e) / np.linalg.norm(r) + (1 - share) * e)
+    return X, y
+
+
+def left_by(X, y):
+    """R at the least squares fit by orthogonal columns, which near copies do not spoil."""
+    q, _ = np.linalg.qr(X)
+    r = y - q @ (q.T @ y)
+    r -= q @ (q.T @ r)
+    return float(r @ r) / y.size
+
+
+def test_columns_next_to_others_are_not_ruled_out_by_their_rounding():
+    ruled_out = 0
+    for seed in range(24):
+        X, y = next_to_copies(seed)
+        result = ez.minimize(ez.risks.LeastSquares(X, y), 4)
+        if result.exchanges.verdict == "all":
+            ruled_out += 1
+            S = set(result.support.tolist())
+            after = [sorted((S - {i}) | {j}) for i in S for j in set(range(14)) - S]
+            assert min(left_by(X[:, T], y) for T in after) >= result.fun * (1 - 1e-9), seed
+    assert ruled_out > 12

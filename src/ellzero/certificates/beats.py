@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -113,8 +113,9 @@ def beats(risk: Risk, result: Result, *, nu: float | Constant | None = None) -> 
     need_risk(risk)
     if not isinstance(result, Result):
         raise TypeError(f"result must be what ellzero.minimize returned for the risk, got {result!r}")
-    if nu is not None and not isinstance(nu, Constant):
-        nu = Constant(check_positive(nu, "nu"), "bound")
+    if nu is not None:
+        given = nu if isinstance(nu, Constant) else Constant(nu, "bound")
+        nu = replace(given, value=check_positive(given.value, "nu"))
     return _promise(risk, result, nu, dear=True)
 
 
@@ -235,7 +236,8 @@ class _Asked:
         examined, k = self.result.exchanges, self.sparsity.size(self.support)
         if examined is None or examined.verdict != "all" or self.kept.size or self.sparsity.quotas is not None:
             return None, math.inf
-        if not self._left_on_support(minorant, curved) <= self.room:
+        inside = self._left_on_support(minorant, curved)
+        if not inside <= self.room or examined.support != tuple(self.support.tolist()):  # exchanges of another point
             return None, math.inf
         theorem = AfterExchanges(self.risk, self.sparsity, self.gamma, None, Constant(1.0, "bound"))
         hessian, (L, _) = theorem.curvature.hessian, theorem.constants(max(k, 1), 1)
@@ -247,7 +249,7 @@ class _Asked:
             kappa = max(largest / nu, 1.0) if nu > 0 else math.inf
             if not theorem.ratio * kappa**2 * k_bar * (1 + 1e-12) <= k:
                 break
-            found = k_bar, theorem.ratio * kappa * k_bar * examined.gain
+            found = k_bar, theorem.ratio * kappa * k_bar * examined.gain + inside
         return found
 
     def _left_on_support(self, minorant: Minorant, curved: Curved) -> float:

@@ -17,12 +17,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 
 from .._core.arrays import to_host
+from ..risks.accuracy import EPS
 from ..risks.base import Point
 from ..sets import EmptySlice
 from ..sets.multipliers import Multipliers
@@ -48,6 +49,8 @@ class Examined:
         How many gain nothing, because their gain is known, or bounded, or because it was tried.
     gain : float
         None of these lowers R by more than this: rounding is left open.
+    support : tuple of int
+        The coordinates that would be given up.
     """
 
     total: int
@@ -55,6 +58,7 @@ class Examined:
     by_bound: int = 0
     by_refit: int = 0
     gain: float = 0.0
+    support: tuple[int, ...] = field(default=(), repr=False)
 
     @property
     def verdict(self) -> Literal["all", "some", "none"]:
@@ -130,7 +134,7 @@ def examine(
         left.append(found[: most + 1])
     rest = np.concatenate(left)
     best, tried = point, 0
-    for _, newcomer, place in rest[np.argsort(-rest[:, 0])].tolist() if len(rest) <= most else ():
+    for gain, newcomer, place in rest[np.argsort(-rest[:, 0])].tolist() if len(rest) <= most else ():
         if time.perf_counter() > deadline:
             break
         try:
@@ -138,21 +142,22 @@ def examine(
         except EmptySlice:  # there is nothing to gain where Γ has no member
             value, candidate = math.inf, point
         best = candidate if value < min(best.value, point.value - least) else best
-        tried += value >= point.value - least
+        tried += value >= point.value - least and gain < math.inf  # on columns that depend on each other refits err
     formula = problem.gamma.whole_space and quadratic
     counts = {"by_formula" if formula else "by_bound": ruled_out, "by_refit": tried}
-    return Examined(pairs.total, gain=least, **counts), best
+    return Examined(pairs.total, gain=least, support=tuple(pairs.S.tolist()), **counts), best
 
 
 def all_tried(problem: Problem, point: Point) -> Examined:
     """Where every support was tried, of coordinates or of larger atoms."""
     sparsity, x = problem.sparsity, to_host(point.w).astype(float)
+    S = problem.support_of(x)
     if sparsity.atoms is None:
         total = _Exchanges(problem, x).total
     else:
-        used, kept = sparsity.size(problem.support_of(x)), sparsity.size(problem.kept)
+        used, kept = sparsity.size(S), sparsity.size(problem.kept)
         total = (sparsity.atoms_of(np.arange(x.size)).size - used) * (used - kept + (sparsity.k > used))
-    return Examined(total, by_refit=total)
+    return Examined(total, by_refit=total, support=tuple(S.tolist()))
 
 
 def _bounds(pairs: _Exchanges, point: Point, model: Any) -> Iterator[tuple[slice, np.ndarray]]:
@@ -189,21 +194,35 @@ def _of_quadratic(
     if not np.isfinite(H).all():
         return
     h, diagonal = np.maximum(np.diagonal(H), 1e-300), model.diagonal + half
+    sizes, doubt = np.sqrt(np.maximum(diagonal, 0.0)), 16 * (S.size + 8) * EPS
+    lost = doubt * (1.0 + _scaled_norm(H, sizes[S]))  # of a column, what others leave of it is known up to this share
+    left = np.maximum(1 / h - lost * diagonal[S], 0.0)
     back = np.where(u > 0, slopes.down[S], slopes.up[S])
-    loss = np.append((u**2 / h + np.maximum(back, 0.0) * np.abs(u))[places], 0.0) - max(slopes.offset, 0.0)
+    loss = np.append((u**2 * left + np.maximum(back, 0.0) * np.abs(u))[places], 0.0) - max(slopes.offset, 0.0)
     for rows in pairs.blocks():
         some = pairs.outside[rows]
         B = C[some] @ H
-        q = np.maximum(diagonal[some] - np.einsum("ij,ij->i", B, C[some]), 1e-9 * diagonal[some])[:, None]
+        q = diagonal[some] - np.einsum("ij,ij->i", B, C[some])
+        q = np.maximum(q - lost * diagonal[some], 0.0)[:, None]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            unsure = np.nan_to_num(lost * sizes[some, None] / sizes[S], posinf=math.inf)[:, places]
         B = B[:, places]
-        shift, room = np.hstack([B * (u / h)[places], 0 * q]), np.hstack([q + B**2 / h[places], q])
-        rise, fall = (-0.5 * slope[some, None] for slope in (slopes.up, slopes.down))
+        shift = np.hstack([B * (u / h)[places], 0 * q])
+        room = np.hstack([q + np.maximum(np.abs(B) - unsure, 0.0) ** 2 * left[places], q])
+        more = doubt * sizes[some, None] * float(sizes[S] @ np.abs(u))  # what the slopes may be off by
+        rise, fall = (more - 0.5 * slope[some, None] for slope in (slopes.up, slopes.down))
         won = _most(rise + shift, room, upper[some, None])
         yield rows, np.maximum(won, _most(fall - shift, room, -lower[some, None])) - loss
 
 
+def _scaled_norm(H: np.ndarray, sizes: np.ndarray) -> float:
+    """A norm of H in units in which the matrix that it inverts has the diagonal 1: how many digits it has lost."""
+    return float(np.abs(H * sizes * sizes[:, None]).sum(axis=1).max(initial=0.0))
+
+
 def _most(worth: np.ndarray, room: np.ndarray, limit: np.ndarray) -> np.ndarray:
-    """max 2·worth·t - room·t² over 0 <= t <= limit."""
+    """max 2·worth·t - room·t² over 0 <= t <= limit; infinite where nothing stops it."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         t = np.minimum(np.maximum(worth, 0.0) / room, np.maximum(limit, 0.0))
-        return np.where(t > 0, t * (2 * worth - room * t), 0.0)
+        most = np.where(np.isinf(t), math.inf, t * (2 * worth - room * t))
+        return np.where((worth > 0) & (limit > 0), most, 0.0)
