@@ -331,7 +331,7 @@ def test_frames_of_mixed_and_nullable_columns(A, client):
 @pytest.mark.parametrize("cut", [lambda b: b[:-1], lambda b: b[:, :-1]])
 def test_chunks_of_another_shape_than_dask_takes_them_for(A, cut, client):
     X = chunked(A, CHUNK).map_blocks(cut, dtype=float, meta=np.empty((0, 0)))
-    with pytest.raises(ValueError, match=r"a chunk of X has shape .* and Dask takes it for one of \(13, 8\)"):
+    with pytest.raises(ValueError, match=r"a chunk of X has shape .* and Dask takes it for one of \(\d+, 8\)"):
         as_design(X)
 
 
