@@ -22,8 +22,8 @@ def write(records):
     lines = [
         "# Black boxes",
         "",
-        "Measured by `python -m benchmarks blackboxes --zoro ../ZORO` (`--help` for parts of it). Every method is asked",
-        "to minimise the same functions, and the truth behind noise is looked at; `ellzero` runs with its defaults, ZORO",
+        "Measured by `python -m benchmarks blackboxes --zoro ../ZORO` (`--help` for parts). Every method is asked",
+        "to minimise the same functions, and the truth behind noise is looked at; `ellzero` has its defaults, ZORO",
         "is told s and has the best of several steps in hindsight. A dash: not within the budget.",
         "",
         f"Peers: ZORO ({about.get('zoro', '?')}), {about.get('versions', '?')}. ZORO-FA is our reading of its paper",
@@ -101,8 +101,8 @@ def _profile(records):
 def _correlated(records):
     yield "## Correlated columns"
     yield ""
-    yield "The mean squared residual of 200 x 1000 numbers, AR(1) 0.7 along the columns, 5-sparse truth, k = 5: share of"
-    yield "f(0) that is left. CMA-ES held to k is cut to five entries before each query; the free one may be dense."
+    yield "The mean squared residual of 200 x 1000 numbers, AR(1) 0.7 along the columns, 5-sparse truth, k = 5: share"
+    yield "of f(0) that is left. CMA-ES held to k is cut to five entries before each query; the free one may be dense."
     yield ""
     yield "| queries | seed | ellzero | CMA-ES held to k | CMA-ES |"
     yield "|---:|---:|---:|---:|---:|"
