@@ -472,6 +472,48 @@ def test_strangers():
     assert ez.beats(risk, result, nu=0.1).strong_convexity.how == "as given"
 
 
+def test_nothing_is_promised_of_another_function_by_what_its_parent_knows():
+    rng = np.random.default_rng(0)
+    X, b = rng.standard_normal((40, 6)), rng.standard_normal(6)
+    y = X @ [2.0, -1.5, 1.0, 0.8, 0.4, 0.0] + 0.5 * rng.standard_normal(40)
+
+    class Wavy(ez.risks.Point):  # R + 3 Σcos(w_i): many valleys
+        @property
+        def value(self):
+            return super().value + 3 * float(np.sum(np.cos(self.w)))
+
+        @property
+        def gradient(self):
+            return super().gradient - 3 * np.sin(self.w)
+
+    class WavyQuadratic(ez.risks.Quadratic):
+        def at(self, w, support=None):
+            return Wavy(self, w, support)
+
+    class WavySquares(ez.risks.LeastSquares):
+        def at(self, w, support=None):
+            return Wavy(self, w, support)
+
+    class Concave(ez.risks.LeastSquares):
+        def _value(self, w, state):
+            return super()._value(w, state) - 5 * float(w @ w)
+
+        def _gradient(self, w, state):
+            return super()._gradient(w, state) - 10 * w
+
+    class Announced(ez.risks.LeastSquares):
+        def value(self, w):
+            return super().value(w) - 5 * float(w @ w)
+
+        def gradient(self, w, rows=None):
+            return super().gradient(w, rows) - 10 * w
+
+    box = ez.sets.LinfBall(4.0)
+    for risk in (WavyQuadratic(2 * np.eye(6), 3 * b), *(R(X, y, ridge=0.5) for R in (WavySquares, Concave, Announced))):
+        result = ez.minimize(risk, 3, box, ez.Method(step=0.01), max_iter=20)
+        assert "not known to be convex" in ez.beats(risk, result).words and result.beats is None, type(risk)
+
+
 class Cosh(ez.risks.Smooth):
     """Σ cosh(w_i) - b_i w_i: strongly convex with 1, and not quadratic."""
 

@@ -107,7 +107,8 @@ class LinearModel(LinearTerms):
     - `likelihood = True`, if the loss is minus a log-likelihood: information criteria along a path;
     - `_check_targets(y)`, which y are meaningful, and `_prepare()`, what follows from y and the weights.
 
-    A subclass that changes the loss of another one loses what that knew, unless it says it again.
+    A subclass that changes the loss of another one loses what that knew, unless it says it again; one that changes R
+    itself (`_value`, `at`, `value`, `gradient`) is not taken for convex unless it says so.
 
     Parameters
     ----------
@@ -152,6 +153,8 @@ class LinearModel(LinearTerms):
         if not _DEFINING.isdisjoint(own):  # another loss, of which nothing is known that it does not say itself
             for name in _FACTS - own:
                 setattr(cls, name, getattr_static(LinearModel, name))
+        if not _WHOLE.isdisjoint(own) and "convex" not in own:  # no mean of a loss and a ridge, for all that is known
+            cls.convex = False
 
     def _forward(self, w: Array, support: Array | None) -> Array:
         z = self._with_offset(self._predict(self.design, w, support))
@@ -386,7 +389,9 @@ class LinearModel(LinearTerms):
 
 
 #: what makes a loss another one
-_DEFINING = {"_loss", "_slope", "_predict", "_collect", "_forward", "_value", "_gradient"}
+_DEFINING = {"_loss", "_slope", "_predict", "_collect", "_forward", "_value", "_gradient", "at", "value", "gradient"}
+#: what makes R another function than the mean of a loss and a ridge
+_WHOLE = {"_value", "at", "value", "gradient"}
 #: what is known of a loss
 _FACTS = {
     "_bend", "_steady_bend", "_curvature", "_of_residual", "_mean_loss", "_accurate_loss", "_loss_sizes", "_least_bend",

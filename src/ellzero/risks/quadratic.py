@@ -16,6 +16,8 @@ from .curvature import MatrixCurvature
 from .spectrum import LARGEST_GRAM
 
 _LARGEST_CHOLESKY = 10_000
+#: what makes it another function
+_DEFINING = {"_forward", "_value", "_gradient", "at", "value", "gradient"}
 #: what follows from Q and b
 _FACTS = {
     "curvature", "hessian_bound", "squares", "quadratic_form", "smoothness", "strong_convexity", "known_convexity",
@@ -45,7 +47,7 @@ class Quadratic(Risk):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         own = own_names(cls, Quadratic)
-        if not own.isdisjoint({"_forward", "_value", "_gradient"}):  # another function, of which Q does not tell all
+        if not own.isdisjoint(_DEFINING):  # another function, of which Q does not tell all
             for name in _FACTS - own:
                 setattr(cls, name, getattr_static(Risk, name))
 
