@@ -315,9 +315,8 @@ class LinearModel(LinearTerms):
         self.design.forget()
 
     def term_gradients(self, w: Array, rows: np.ndarray) -> Iterator[Array]:
-        return super(LinearModel, near := self.near(rows)).term_gradients(
-            w, rows if near is self else np.arange(len(rows))
-        )
+        near = self.near(rows)
+        return super(LinearModel, near).term_gradients(w, rows if near is self else np.arange(len(rows)))
 
     def expect(self, coordinates: np.ndarray) -> None:
         self.design.expect(np.unique(coordinates % self.design.shape[1]))
