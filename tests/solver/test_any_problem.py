@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 import ellzero as ez
 from common import support_preserving_sets
 
+pytestmark = pytest.mark.slow
+
 D = 6  # features
 RISKS = ("squares", "several targets", "huber", "quantile", "logistic", "hinge", "poisson", "gamma", "classes", "cox",
          "quadratic", "smooth")  # fmt: skip

@@ -11,13 +11,13 @@ from ..sparsity import Sparsity
 from .result import Result
 
 CRITERIA = ("ebic", "bic", "gic", "aic")
-_RULES = (*CRITERIA, "validation", "validation-1se")
+_RULES = (*sorted(CRITERIA), "validation", "validation-1se")
 
 
 def information(risk: Risk, sparsity: Sparsity, w: Any, rule: str) -> float:
     """-2 log-likelihood + penalty(df) at w, up to a constant that does not depend on w: see `SparsePath.criterion`."""
     if rule not in CRITERIA:
-        raise ValueError(f"rule must be one of {', '.join(CRITERIA)} here, got {rule!r}")
+        raise ValueError(f"rule must be one of {', '.join(sorted(CRITERIA))} here, got {rule!r}")
     misfit, df = risk.deviance(w), sparsity.freedom(w)
     if misfit is None:
         raise ValueError(
