@@ -22,11 +22,11 @@ def tasks(parts, seeds, zoro):
         for share, seed, d, k in itertools.product((0.0, 0.01), range(seeds or 20), (200, 1000, 2000), (5, 10)):
             yield "inputs", "ellzero", {"d": d, "k": k, "noise": share, "seed": seed}
     if "noise" in parts:
-        for queries in (1000, 10_000, 100_000):
+        for queries, runs in ((1000, 20), (10_000, 5), (100_000, 3)):
             for mu in (None, *MUS):
-                for seed in range(seeds or 10):
+                for seed in range(seeds or runs):
                     yield "noise", "ellzero", {"queries": queries, "mu": mu, "seed": seed}
-    for seed in range(seeds or 5):
+    for seed in range(seeds or 1):
         if "zoro" in parts:
             for name, s in (("quadric", 20), ("quadric", 200), ("max-k", 20), ("max-k", 200)):
                 yield "zoro", "ellzero", {"name": name, "s": s, "seed": seed}
@@ -112,9 +112,11 @@ def main(options=()):
     from . import __doc__ as about
 
     parser = argparse.ArgumentParser(prog="python -m benchmarks blackboxes", description=about.splitlines()[0])
-    parser.add_argument("--only", type=lambda text: text.split(","), default=list(PARTS), metavar="A,B")
+    parser.add_argument(
+        "--only", type=lambda text: text.split(","), default=list(PARTS), metavar="A,B", help=f"of {', '.join(PARTS)}"
+    )
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--seeds", type=int, help="instead of 20, 10 and 5")
+    parser.add_argument("--seeds", type=int, help="runs of each, instead of 20 (fewer where they take long)")
     parser.add_argument("--zoro", type=Path, help="a checkout of github.com/caesarcai/ZORO")
     parser.add_argument("--records", type=Path, help="measurements of earlier parts, which are kept and added to")
     parser.add_argument("--no-page", action="store_true")
@@ -126,7 +128,7 @@ def main(options=()):
     if earlier is not None and earlier.exists():
         records = [json.loads(line) for line in earlier.read_text().splitlines()]
         records = [r for r in records if r["part"] not in args.only]
-    if todo:
+    if todo or args.zoro is not None:
         records = [r for r in records if r["part"] != "about"] + [_about(args.zoro)]
     if earlier is not None:
         earlier.write_text("".join(json.dumps(record) + "\n" for record in records))
@@ -147,6 +149,8 @@ def main(options=()):
 def _about(zoro):
     commit = "absent"
     if zoro is not None:
-        told = subprocess.run(["git", "-C", zoro, "log", "-1", "--format=%h of %cs"], capture_output=True, text=True)
-        commit = told.stdout.strip() or "a checkout without history"
+        commit = "a checkout without history"
+        if (zoro / ".git").exists():
+            log = ["git", "-C", zoro, "log", "-1", "--format=commit %h of %cs"]
+            commit = subprocess.run(log, capture_output=True, text=True).stdout.strip()
     return {"part": "about", "solver": "", "versions": solvers.versions(), "zoro": commit}
