@@ -139,14 +139,16 @@ def page(known):
         "|---|---|---:|---:|---:|---:|",
     ]
     for row in LIMITS:
-        if (cell := known.get(name(row))) is not None:
-            passes = f"{cell['passes']:.0f} | {row[5]} | {cell['more']:.0%}"
-            text += [f"| {LOSSES[row[0]]} | {shape_of(row)} | {row[3]} | {passes} |"]
+        cell = known.get(name(row))
+        passes = f"{cell['passes']:.0f} | {row[5]} | {cell['more']:.0%}" if cell else f"not measured | {row[5]} | "
+        text += [f"| {LOSSES[row[0]]} | {shape_of(row)} | {row[3]} | {passes} |"]
     plain, robust = (known.get(name((loss, 10_000, 5000, 100, "float64"))) for loss in ("squared", "huber"))
     if plain and robust:
         limit = f"{4 * plain['passes']:.0f}, four times squared"
         text += [f"| Huber | 10000 x 5000 float64 | 100 | {robust['passes']:.0f} | {limit} | {robust['more']:.0%} |"]
-    if (cell := known.get(name(LONG))) is not None:
+    if (cell := known.get(name(LONG))) is None:
+        text += ["", f"{LOSSES[LONG[0]]}, {shape_of(LONG)}, k = {LONG[3]}, under a limit of {LONG[5]} s: not measured."]
+    else:
         text += [
             "",
             f"{LOSSES[LONG[0]]}, {shape_of(LONG)}, k = {LONG[3]}, under a limit of {LONG[5]} s: {cell['wall']:.0f} s,",
