@@ -64,7 +64,7 @@ def _noise(records):
     yield ""
     mus = sorted({r["mu"] for r in records if r["mu"] is not None})
     yield "| queries | runs | default | " + " | ".join(f"μ = {mu:g}" for mu in mus) + " | default / best μ |"
-    yield "|---:|" * (len(mus) + 4)
+    yield "|" + "---:|" * (len(mus) + 4)
     for queries in sorted({r["queries"] for r in records}):
         here = [r for r in records if r["queries"] == queries]
         median = {mu: np.median([r["left"] for r in here if r["mu"] == mu]) for mu in (None, *mus)}
