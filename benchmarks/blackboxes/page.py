@@ -144,7 +144,7 @@ def _draw(parts):
         chosen, reached = np.median([r["chosen"] for r in default]), np.median([r["left"] for r in default])
         right.plot(chosen, reached, marker="*", ms=13, color=colour, ls="")
     right.set(
-        xscale="log", yscale="log", xlabel="μ by hand (stars: measured by auto)", ylabel="f at the answer, median"
+        xscale="log", yscale="log", xlabel="μ by hand (stars: chosen by auto)", ylabel="f at the answer, median"
     )
     right.set_title("a simulator with errors of 0.05, one call in ten failing", fontsize=10)
     for ax in (left, right):
