@@ -143,9 +143,7 @@ def _draw(parts):
         default = [r for r in here if r["mu"] is None]
         chosen, reached = np.median([r["chosen"] for r in default]), np.median([r["left"] for r in default])
         right.plot(chosen, reached, marker="*", ms=13, color=colour, ls="")
-    right.set(
-        xscale="log", yscale="log", xlabel="μ by hand (stars: chosen by auto)", ylabel="f at the answer, median"
-    )
+    right.set(xscale="log", yscale="log", xlabel="μ by hand (stars: chosen by auto)", ylabel="f at the answer, median")
     right.set_title("a simulator with errors of 0.05, one call in ten failing", fontsize=10)
     for ax in (left, right):
         ax.spines[["top", "right"]].set_visible(False)
