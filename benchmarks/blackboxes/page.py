@@ -64,7 +64,7 @@ def _noise(records):
     yield ""
     mus = sorted({r["mu"] for r in records if r["mu"] is not None})
     yield "| queries | runs | default | " + " | ".join(f"μ = {mu:g}" for mu in mus) + " | default / best μ |"
-    yield "|---:|" * (len(mus) + 4)
+    yield "|" + "---:|" * (len(mus) + 4)
     for queries in sorted({r["queries"] for r in records}):
         here = [r for r in records if r["queries"] == queries]
         median = {mu: np.median([r["left"] for r in here if r["mu"] == mu]) for mu in (None, *mus)}
@@ -143,9 +143,7 @@ def _draw(parts):
         default = [r for r in here if r["mu"] is None]
         chosen, reached = np.median([r["chosen"] for r in default]), np.median([r["left"] for r in default])
         right.plot(chosen, reached, marker="*", ms=13, color=colour, ls="")
-    right.set(
-        xscale="log", yscale="log", xlabel="μ by hand (stars: measured by auto)", ylabel="f at the answer, median"
-    )
+    right.set(xscale="log", yscale="log", xlabel="μ by hand (stars: chosen by auto)", ylabel="f at the answer, median")
     right.set_title("a simulator with errors of 0.05, one call in ten failing", fontsize=10)
     for ax in (left, right):
         ax.spines[["top", "right"]].set_visible(False)

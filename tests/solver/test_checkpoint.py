@@ -88,7 +88,7 @@ def same(left, right):
         ("svrg", [13, 20]),
         ("directions", [17]),
         ("black box", [61, 44, 90]),
-        ("auto", [97, 55]),
+        ("auto", [41, 23]),
     ],
 )
 def test_kill_and_resume(kind, deaths, tmp_path):
