@@ -13,6 +13,7 @@ from ellzero.risks.linear_curvature import LinearCurvature
 from ellzero.sets.positions import Positions
 from ellzero.solver.exchanges import SwapSearch, refit
 from ellzero.solver.problem import make_problem
+from ellzero.solver.single_moves import SingleMoves
 
 
 def planted(seed, places="first"):
@@ -97,7 +98,7 @@ class TestVulnerablePlaces:
 
     def test_the_counterexample_to_the_old_rule(self, monkeypatch):
         """One kept column, G = 1, t = 1/2, c = 1, ω = 3: the exchange gains 0.743."""
-        assert SwapSearch._vulnerable(np.array([9.0]), 1.0).tolist() == [0]
+        assert SingleMoves._vulnerable(np.array([9.0]), 1.0).tolist() == [0]
         half = math.sqrt(0.5)
         X = math.sqrt(3) * np.array([[1.0, half], [0.0, half], [0.0, 0.0]])  # G_jj = 1, G_01 = sqrt(1/2)
         y = X[:, 0] * 3 + math.sqrt(3) * np.array([0.0, math.sqrt(2), 0.0])  # slope 1 of the second column
@@ -113,7 +114,7 @@ class TestVulnerablePlaces:
         rng = np.random.default_rng(0)
         for _ in range(2000):
             loss, reach = 10 ** rng.uniform(-2, 3), 10 ** rng.uniform(-2, 1)
-            if SwapSearch._vulnerable(np.array([loss]), reach).size:
+            if SingleMoves._vulnerable(np.array([loss]), reach).size:
                 continue
             t = rng.uniform(0, 0.5)
             beta, c = rng.uniform(-1, 1) * math.sqrt(t), rng.uniform(-1, 1) * math.sqrt(reach)

@@ -12,7 +12,8 @@ from ..solver.methods import PRESETS
 from .screen import Screen, command
 
 #: what each brings; of the packages of "cli" the one that nobody else needs
-_EXTRAS = {"plot": "matplotlib", "portfolio": "pandas", "cli": "rich", "torch": "torch", "download": "pooch"}
+_EXTRAS = {"plot": "matplotlib", "portfolio": "pandas", "cli": "rich", "download": "pooch", "torch": "torch"}
+_EXTRAS |= {"jax": "optax", "dask": "distributed", "parquet": "pyarrow", "zarr": "zarr"}
 _EXAMPLES = """
   ellzero info
   ellzero info --json

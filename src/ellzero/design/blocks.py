@@ -53,7 +53,10 @@ class InFiles(Parted):
 
     @classmethod
     def read(cls, X: Any, name: str) -> Design:
-        return Blocks(X)
+        try:
+            return Blocks(X)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{name} cannot be read: {error}") from error
 
     def by_row(self, values: Any, dtype: Any = None) -> Any:
         if isinstance(values, ByRow):

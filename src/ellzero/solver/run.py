@@ -236,7 +236,7 @@ class Run:
             keep=self.asked.kept,
             exchanges=state.examined if final and self.problem is self.asked else None,
             n_sweeps=self.asked.risk.n_sweeps - self._sweeps,
-            noise=self.oracle.noise,
+            noise=getattr(self.oracle, "noise", None),  # any function may be an oracle
         )
 
     def _value(self, point: Point, x: Array, final: bool) -> float:
