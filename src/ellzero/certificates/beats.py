@@ -26,6 +26,7 @@ from .curvatures import Curved, Sources, constant
 from .support_bound import Slice, residuals
 
 _TOLERANCE = 1e-9  # of R: what may be left open where x is next to the best on its support
+_DIGITS = 1e-4  # of that: twelve digits and more of R, whose number says nothing to a reader
 
 
 @dataclass(frozen=True)
@@ -268,7 +269,8 @@ class _Asked:
         return who if self.gamma.whole_space else f"{who} that keeps the constraints"
 
     def _words(self, k_bar: int, error: float, most: int) -> str:
-        up_to = f", up to {error:.1g}" if error else ""
+        digits = "" if not error else "the last digits" if error <= _DIGITS * self.room else f"{error:.1g}"
+        up_to = f", up to {digits}" if digits else ""
         if k_bar >= most and most > self.sparsity.k:
             inside = "" if self.gamma.whole_space else " that keeps the constraints"
             return f"no vector{inside} is better than this answer{up_to}, however many {self.sparsity.counted} it has"
