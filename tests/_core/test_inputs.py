@@ -162,6 +162,7 @@ def run(*arguments):
     return done.returncode, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_files_are_damaged_in_their_own_ways(tmp_path):
     csv.field_size_limit(131_072)  # pandas, say, may have raised it
     table = b"a,b\n" + b"1,2\n" * 500
@@ -234,6 +235,7 @@ def test_no_violation_is_a_plain_zero():
 
 @pytest.mark.parametrize("gamma", [None, sets.L2Ball(1.0), sets.L1Ball(1.0)], ids=repr)
 @pytest.mark.parametrize("seed", [1, 4, 5])
+@pytest.mark.slow
 def test_columns_of_all_sizes_at_once(gamma, seed):
     """From 1e-170 to 1e149: an answer, and never a raw error."""
     scaled = X * 10.0 ** np.random.default_rng(seed).uniform(-170, 149, 5)

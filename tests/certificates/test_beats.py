@@ -295,6 +295,7 @@ def structured(kind, rng, d):
 
 
 @pytest.mark.parametrize("kind", ["Groups", "PerGroup", "Groups with balls", "Groups with budgets"])
+@pytest.mark.slow
 def test_groups_and_quotas(kind):
     count = 0
     for seed in range(15):

@@ -390,6 +390,7 @@ def judge(seed, alter=None):
 
 @pytest.mark.filterwarnings("ignore:k=")
 @pytest.mark.parametrize("first", range(0, 120, 20))
+@pytest.mark.slow
 def test_against_every_support(first):
     told = {seed: judge(seed) for seed in range(first, first + 20)}
     assert not {seed: wrong for seed, (wrong, _) in told.items() if wrong}
@@ -404,6 +405,7 @@ def test_against_every_support_of_many(first):
 
 
 @pytest.mark.filterwarnings("ignore:k=")
+@pytest.mark.slow
 def test_planted_errors_are_found():
     """The referee is worth something: a bound too high by a thousandth, or a group too many proved, is noticed."""
 
@@ -421,6 +423,7 @@ def test_planted_errors_are_found():
 
 @pytest.mark.filterwarnings("ignore:k=")
 @pytest.mark.parametrize("error", ["quota", "nonzeros", "sum", "exchange"])
+@pytest.mark.slow
 def test_planted_errors_in_the_relaxation_are_found(monkeypatch, error):
     """A relaxation of a smaller problem: with one place less in a group, or with k atoms taken for k coordinates."""
     whole = AtomSupports.__init__
@@ -496,6 +499,7 @@ def rationally(seed):
 
 
 @pytest.mark.filterwarnings("ignore:k=")
+@pytest.mark.slow
 def test_in_rational_numbers():
     assert not {seed: wrong for seed in range(60) if (wrong := rationally(seed))}
 

@@ -294,6 +294,7 @@ def test_fit_of_other_losses_with_an_offset(answer, problem, word, loss, offset)
     assert {row["name"] for row in found["weights"]} == {f"f{others[j]}" for j in np.flatnonzero(model.coef_)}
 
 
+@pytest.mark.slow
 def test_fit_of_squared_hinge_and_words_of_quantiles(answer, ellzero, problem):
     X, y = problem
     found = answer("fit labels.csv --target buys --loss squared_hinge --k 4")
@@ -568,6 +569,7 @@ def test_track_options(answer):
     assert "tracking error out of sample" not in found["summary"] and found["question"]["days"] < 320
 
 
+@pytest.mark.slow
 def test_backtest_is_the_backtest(answer, ellzero, tmp_path):
     line = "backtest --prices prices.csv --sectors sectors.csv --k 8 --max-sector-weight 0.3 --n-starts 1 --window 260 --cost 0.001"
     found = answer(f"{line} --out {tmp_path}/w.csv --report {tmp_path}/walk.html")

@@ -413,6 +413,7 @@ def test_every_loss_has_the_answer_of_memory(name, problem, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["intercept", "logistic", "multinomial", "poisson"])
+@pytest.mark.slow
 def test_risks_on_blocks_keep_their_word(name, problem):
     X = problem.X[:40, :5]
     for memory in (1e9, 1.0):
@@ -440,6 +441,7 @@ def test_sets_and_sparsities_on_blocks(k, gamma, problem):
 
 
 @pytest.mark.parametrize("method", ["IHT-2SP", "HSG-HT-2SP", "HZO-HT-2SP", "SVRG-HT", "PGD+H"])
+@pytest.mark.slow
 def test_the_methods_of_the_paper_on_blocks(method, problem):
     X, y = problem.X[:, :12], problem.y
     options = {"rng": 0, "max_iter": 2}

@@ -233,6 +233,7 @@ def test_many_small_chunks_are_put_together(client):
     np.testing.assert_allclose(design.adjoint(np.ones(400)), X.sum(axis=0))
 
 
+@pytest.mark.slow
 def test_frames_and_chunks_of_unknown_size(A, client):
     dd, pd = pytest.importorskip("dask.dataframe"), pytest.importorskip("pandas")
     names = [f"x{j}" for j in range(P)]

@@ -220,6 +220,7 @@ def test_all_at_once_finds_what_enumeration_finds(loss, kind, y, odd, monkeypatc
             assert value <= min(best.values()) * 1.02, (used, value, best)
 
 
+@pytest.mark.slow
 def test_jobs_and_seeds_do_not_change_the_choice():
     one, two = (ez.SparseRegressorCV(n_jobs=n).fit(X, Y) for n in (1, 2))
     np.testing.assert_allclose(one.cv_results_["mean_test_score"], two.cv_results_["mean_test_score"], rtol=1e-9)

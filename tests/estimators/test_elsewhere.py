@@ -45,6 +45,7 @@ MODELS = {
 
 
 @pytest.mark.parametrize("name", MODELS)
+@pytest.mark.slow
 def test_fits_are_those_of_memory(name, data, there):
     X, y = data
     model, targets = MODELS[name]
@@ -85,6 +86,7 @@ def test_cross_validation_on_blocks(data):
         )
 
 
+@pytest.mark.slow
 def test_cross_validation_on_a_cluster(data, client):
     X, y = data
     dask = pytest.importorskip("dask.array").from_array(X, chunks=(70, 20))

@@ -37,6 +37,7 @@ print("the same")
 """
 
 
+@pytest.mark.slow
 def test_tensors_stay_tensors_and_give_the_same_answers():
     run = subprocess.run(
         [sys.executable, "-c", SCRIPT], env={**os.environ, "SCIPY_ARRAY_API": "1"}, capture_output=True, text=True

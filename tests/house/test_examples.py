@@ -81,6 +81,7 @@ def test_demo_small(tmp_path, capsys):
     assert all(printed.count(name) >= 2 for name in results)
 
 
+@pytest.mark.slow
 def test_survival_small(tmp_path, capsys):
     model = load("survival").main(patients=150, genes=40, out=tmp_path / "survival.png")
     assert_picture(tmp_path / "survival.png")
@@ -117,6 +118,7 @@ def test_promised_sparsity_small(tmp_path, capsys):
     assert [row["a posteriori"] for row in rows][1:] == [7, 10] and "a posteriori" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_sparser_frontier_small(tmp_path):
     frontier = load("sparser_frontier")
     assert_picture(frontier.main(tmp_path, kappas=(2,), sizes=(8,))[0])
@@ -162,6 +164,7 @@ def test_groups_without_negative_weights(tmp_path, capsys):
     assert "groups with w >= 0" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_pixel_attack_small(tmp_path, capsys):
     out = tmp_path / "attack.png"
     example = load("pixel_attack")
@@ -226,6 +229,7 @@ def test_matrix_completion_small(tmp_path, capsys):
     assert_picture(tmp_path / "map.png")
 
 
+@pytest.mark.slow
 def test_categorical_small(tmp_path, capsys, monkeypatch):
     categorical = load("categorical")
     facts, y = categorical.read()
@@ -238,6 +242,7 @@ def test_categorical_small(tmp_path, capsys, monkeypatch):
     assert_picture(tmp_path / "facts.png")
 
 
+@pytest.mark.slow
 def test_pathways_small(tmp_path, capsys):
     found = load("pathways").main(k=8, data=tmp_path, out=tmp_path / "genes.png", n_repeats=1)
     assert "simulated" in capsys.readouterr().out
@@ -375,6 +380,7 @@ def test_files_that_documents_name_exist(document):
 # ---- docs ----
 
 
+@pytest.mark.slow
 def test_black_box_page(tmp_path, monkeypatch):
     """Its blocks run one after the other, as a reader would try them, and print what the page says."""
     monkeypatch.chdir(tmp_path)

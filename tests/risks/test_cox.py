@@ -192,6 +192,7 @@ def missed(seeds):
     return worse
 
 
+@pytest.mark.slow
 def test_auto_finds_the_best_support_and_no_bound_exceeds_it():
     assert missed(range(20)) == 0
 

@@ -171,6 +171,7 @@ MAKERS = {
 
 @pytest.mark.parametrize("kind", MAKERS)
 @pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.slow
 def test_the_best_support_is_found_and_proved(kind, intercept):
     X, z, weights = table(n=25, d=6)
     for ridge, gamma in ((0.0, None), (0.1, ez.sets.NonNegative()), (0.01, ez.sets.L1Ball(0.7))):

@@ -322,9 +322,11 @@ class TestStructures:
     """What is said about groups and quotas is attacked, and a wrong word is shown with its counterexample."""
 
     @pytest.mark.parametrize("name", support_preserving_sets(8, np.random.default_rng(0)))
+    @pytest.mark.slow
     def test_the_sets_of_the_library_stand(self, name):
         ez.testing.check_set(support_preserving_sets(8, np.random.default_rng(1))[name], 8, 3, rng=0)
 
+    @pytest.mark.slow
     def test_groups_of_sets_without_zero_stand(self):
         labels = [0, 0, 1, 1, 2, 2, None, None]
         for inner in (

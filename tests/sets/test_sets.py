@@ -14,6 +14,7 @@ seeds = st.integers(0, 2**32 - 1)
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.slow
 def test_every_support_preserving_set_survives_the_attack(name):
     for seed in range(3):
         rng = np.random.default_rng(seed)

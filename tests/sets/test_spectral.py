@@ -17,6 +17,7 @@ def test_facts(inner, shape):
 
 
 @pytest.mark.parametrize("inner", [S.LpBall(3, 1.0), S.Intersection(S.L1Ball(1.0), S.LinfBall(0.6))])
+@pytest.mark.slow
 def test_facts_of_slower_sets(inner):
     ez.testing.check_set(S.Spectral(inner, (2, 2)), 4, 1, support_preserving=False, n_trials=6, rng=0)
 
@@ -116,6 +117,7 @@ def test_a_symmetric_set_of_ones_own():
     np.testing.assert_allclose(S.Spectral(TopTwo(), (4, 3)).project(V), S.L2Ball(1.0).project(V), atol=1e-12)
 
 
+@pytest.mark.slow
 def test_with_a_number_of_entries():
     """Few entries and a bounded spectral norm: the projection "restricted", and both constraints hold."""
     rng = np.random.default_rng(0)

@@ -126,6 +126,7 @@ class TestZerothOrderMoments:
         assert many * 16 == pytest.approx(one, rel=0.1)
 
     @pytest.mark.parametrize("central", [False, True])
+    @pytest.mark.slow
     def test_linear_function_converges_to_its_gradient(self, central):
         c = np.array([3.0, -1.0, 0.0, 2.0])
         risk = ez.risks.BlackBox(lambda W: W @ c, 4, batched=True)
