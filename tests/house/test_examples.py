@@ -63,6 +63,9 @@ def test_docstring_examples(name, tmp_path, monkeypatch):
         if (error.name or "").startswith("ellzero"):
             raise
         pytest.skip(f"{name} needs an extra that is not installed: {error}")
+    typed = "".join(example.source for test in doctest.DocTestFinder().find(module) for example in test.examples)
+    for package in re.findall(r"^(?:import|from) (\w+)", typed, re.M):
+        pytest.importorskip(package)
     assert doctest.testmod(module, optionflags=doctest.ELLIPSIS).failed == 0
 
 
