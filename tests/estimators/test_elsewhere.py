@@ -73,16 +73,17 @@ def test_weights_offsets_and_proofs(data, there):
 def test_cross_validation_on_blocks(data):
     X, y = data
     blocks = ez.Blocks([X[:70], X[70:]])
-    for model, targets in (
-        (ez.SparseRegressorCV(ks=[1, 3, 5], ridge=[0.0, 0.1], cv=3), y),
-        (ez.SparseRegressorCV(ks=[1, 3], ridge=0.1, cv=3, scoring="r2"), y),
-        (ez.SparseClassifierCV(ks=[1, 3], ridge=0.1, cv=3), y > 0),
+    for model, targets, near in (
+        (ez.SparseRegressorCV(ks=[1, 3, 5], ridge=[0.0, 0.1], cv=3), y, 1e-8),
+        (ez.SparseRegressorCV(ks=[1, 3], ridge=0.1, cv=3, scoring="r2"), y, 1e-8),
+        # in memory the folds of classes are fitted all at once, as closely as a choice among models needs
+        (ez.SparseClassifierCV(ks=[1, 3], ridge=0.1, cv=3), y > 0, 1e-4),
     ):
         known, fitted = clone(model).fit(X, targets), clone(model).fit(blocks, targets)
         assert (fitted.k_, fitted.ridge_) == (known.k_, known.ridge_)
         np.testing.assert_allclose(fitted.coef_, known.coef_, rtol=1e-6, atol=1e-9)
         np.testing.assert_allclose(
-            fitted.cv_results_["mean_test_score"], known.cv_results_["mean_test_score"], rtol=1e-4
+            fitted.cv_results_["mean_test_score"], known.cv_results_["mean_test_score"], rtol=near
         )
 
 

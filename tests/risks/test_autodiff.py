@@ -293,3 +293,19 @@ def test_nothing_imports_what_is_not_asked_for():
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
+
+
+def test_strong_convexity_that_is_stated_makes_a_promise(problem):
+    """As for `Smooth`, whose constants are stated the same way."""
+    library = Torch(problem)
+    nu = float(np.linalg.eigvalsh(2 * problem.X.T @ problem.X / N)[0])
+    risk = Torch.make(lambda w: ((library.X @ w - library.y) ** 2).mean(), P, strong_convexity=0.99 * nu)
+    smooth = ez.risks.Smooth(
+        lambda w: np.mean((problem.X @ w - problem.y) ** 2),
+        lambda w: 2 / N * problem.X.T @ (problem.X @ w - problem.y),
+        P,
+        strong_convexity=0.99 * nu,
+    )
+    ours, theirs = (ez.minimize(one, 12) for one in (risk, smooth))
+    assert risk.known_convexity == smooth.known_convexity
+    assert ours.beats is not None and ours.beats.k_bar == theirs.beats.k_bar > 0

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from .._core.arrays import Array, finfo_eps, norm, to_host
-from .._core.validation import check_count, check_number
-from .base import Constant, Point, Risk
+from .._core.validation import check_count
+from .base import Point
 from .curvature import Curvature
+from .stated import Stated
 
 _DIAGONAL = 4096  # coordinates up to which every entry of a diagonal is computed
 _PROBES = 100  # signs by which it is estimated beyond
@@ -22,7 +23,7 @@ _ROOM = 10**7  # numbers that a set of columns may hold
 _TERMS = 64  # gradients of single terms at a time
 
 
-class Autodiff(Risk):
+class Autodiff(Stated):
     """R(w) = f(w), or (1/n) Σ_i f_i(w), by automatic differentiation; made by `from_torch` and `from_jax`.
 
     Attributes
@@ -56,13 +57,7 @@ class Autodiff(Risk):
         if batch is not None and not self.finite_sum:
             raise ValueError("batch divides the terms of a finite sum: give n_terms, and f as a function of w and rows")
         self.batch = self.n_terms if batch is None else check_count(batch, "batch")
-        L = math.inf if smoothness is None else check_number(smoothness, "smoothness", low=0.0)
-        nu = -math.inf if strong_convexity is None else check_number(strong_convexity, "strong_convexity")
-        if nu > L:
-            raise ValueError(f"strong_convexity must be at most smoothness, got {nu:g} > {L:g}")
-        self.convex = bool(convex) or nu >= 0
-        self._constants = Constant(L, "bound"), Constant(max(nu, 0.0) if self.convex else nu, "bound")
-        self.lower_bound = check_number(lower_bound, "lower_bound", high=math.inf, open_high=True)
+        self._state(smoothness, strong_convexity, convex, lower_bound)
 
     @property
     def labels(self) -> list[str]:
@@ -155,16 +150,6 @@ class Autodiff(Risk):
         ahead, behind = (to_host(self.gradient(w + step * v)).astype(float) for step in (h, -h))
         noise = 100 * eps * max(norm(ahead), norm(behind)) / h
         return bool(norm((ahead - behind) / (2 * h) - bend) <= 0.01 * norm(bend) + noise)
-
-    @property
-    def smoothness(self) -> Constant:
-        """As given; infinite if unknown."""
-        return self._constants[0]
-
-    @property
-    def strong_convexity(self) -> Constant:
-        """As given; 0 if R is only known to be convex, -inf if not even that."""
-        return self._constants[1]
 
 
 class HessianProducts(Curvature):

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from .._core.arrays import Array
-from .._core.validation import check_count, check_number
-from .base import Constant, Risk
+from .._core.validation import check_count
+from .stated import Stated
 
 
-class Smooth(Risk):
+class Smooth(Stated):
     """R(w) = value(w), ∇R(w) = gradient(w): any differentiable function.
 
     Parameters
@@ -53,13 +53,7 @@ class Smooth(Risk):
                 raise TypeError(f"{name} must be a function of w, got {function!r}")
         self._user_value, self._user_gradient = value, gradient
         self.n_features = check_count(n_features, "n_features")
-        L = math.inf if smoothness is None else check_number(smoothness, "smoothness", low=0.0)
-        nu = -math.inf if strong_convexity is None else check_number(strong_convexity, "strong_convexity")
-        if nu > L:
-            raise ValueError(f"strong_convexity must be at most smoothness, got {nu:g} > {L:g}")
-        self.convex = bool(convex) or nu >= 0
-        self._constants = Constant(L, "bound"), Constant(max(nu, 0.0) if self.convex else nu, "bound")
-        self.lower_bound = check_number(lower_bound, "lower_bound", high=math.inf, open_high=True)
+        self._state(smoothness, strong_convexity, convex, lower_bound)
 
     def _forward(self, w: Array, support: Array | None) -> None:
         return None
@@ -75,19 +69,3 @@ class Smooth(Risk):
         if gradient.shape != (self.n_features,):
             raise ValueError(f"gradient(w) must return an array of shape ({self.n_features},), got {gradient.shape}")
         return gradient
-
-    @property
-    def smoothness(self) -> Constant:
-        """As given; infinite if unknown."""
-        return self._constants[0]
-
-    @property
-    def strong_convexity(self) -> Constant:
-        """As given; 0 if R is only known to be convex, -inf if not even that."""
-        return self._constants[1]
-
-    @property
-    def known_convexity(self) -> Constant | None:
-        """As given."""
-        nu = self._constants[1].value
-        return Constant(nu, "bound", "the strong_convexity that was given") if nu > 0 else None

@@ -9,6 +9,7 @@ import numpy as np
 
 from .._core.arrays import to_host
 from .._core.linear_systems import inverses
+from .._core.stacked import Stacked
 from .base import changed
 from .gathered import Gathered, gathered
 from .terms import LinearTerms
@@ -21,13 +22,11 @@ _JITTER = 1e-12  # of the diagonal of the curvature, so that columns that depend
 
 
 @dataclass
-class Fits:
+class Fits(Stacked):
     """The best values of m problems on k features each.
 
     Attributes
     ----------
-    which : array of shape (m,)
-        The numbers of the problems.
     features : array of shape (m, k)
     values : array of shape (m, q, k) or (m, q, k + 1)
         Coefficients of q outputs, with the intercepts in the last place if there are any.
@@ -37,29 +36,17 @@ class Fits:
         The diagonal of the inverse of the curvature: without feature j R is w_j²/(2 spread_j) higher, to second order.
     """
 
-    which: np.ndarray
     features: np.ndarray
     values: np.ndarray
     predictions: np.ndarray
     objective: np.ndarray
     spread: np.ndarray
 
-    def __len__(self) -> int:
-        return len(self.which)
-
-    def __getitem__(self, some: Any) -> Fits:
-        return Fits(*(getattr(self, part.name)[some] for part in fields(self)))
-
     @property
     def costs(self) -> np.ndarray:
         """By how much R is higher without each feature, (m, k), to second order; times 2."""
         values = self.values[:, :, : self.features.shape[1]]
         return np.asarray(np.einsum("bqk,bqk->bk", values, values) / self.spread)
-
-    def put(self, some: np.ndarray, others: Fits) -> None:
-        """Others in place of some of these."""
-        for part in fields(self):
-            getattr(self, part.name)[some] = getattr(others, part.name)
 
 
 class Weightings:

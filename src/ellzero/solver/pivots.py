@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from .._core.stacked import Stacked
 from ..risks.moments import Moments
 
 _LEAST = 1e-9  # of G_jj: what others must leave of column j, or it is no new one
@@ -17,13 +17,11 @@ _IN_A_ROUND, _ROUNDS = 4, 20  # exchanges after one look at all of them, and loo
 
 
 @dataclass
-class Tableau:
+class Tableau(Stacked):
     """The best values of m problems on k features S each, and what is needed for exchanges.
 
     Attributes
     ----------
-    which : array of shape (m,)
-        The numbers of the problems.
     features : array of shape (m, k)
         S.
     W : array of shape (m, q, k)
@@ -36,23 +34,11 @@ class Tableau:
         q_j = G_jj + ρ/2 - G_jS H G_Sj.
     """
 
-    which: np.ndarray
     features: np.ndarray
     W: np.ndarray
     H: np.ndarray
     c: np.ndarray
     room: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.which)
-
-    def __getitem__(self, some: Any) -> Tableau:
-        return Tableau(*(getattr(self, part.name)[some] for part in fields(self)))
-
-    def put(self, some: np.ndarray, others: Tableau) -> None:
-        """Others in place of some of these."""
-        for part in fields(self):
-            getattr(self, part.name)[some] = getattr(others, part.name)
 
 
 class Pivots:
