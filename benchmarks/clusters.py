@@ -89,18 +89,19 @@ def _nothing(rows):
     return 0
 
 
-def on_paper(n_workers, n_bytes, p, k, speed, wait, each, *, threads=16, network=1.25e9, fan=16):
+def on_paper(n_workers, n_bytes, p, k, speed, wait, each, *, threads=16, network=1.25e9, fan=16, memory=1e11):
     """Seconds and bytes of one gradient on a cluster that nobody has here.
 
-    Every thread goes through its share at `speed` bytes a second; `each` bytes and k numbers with their places go out
-    to each of the parts; sums of p numbers are added up in a tree of `fan`, of which every level sends them to the next
-    and takes `wait` seconds; the last `fan` of them come to the client.
+    Every thread goes through its share at `speed` bytes a second, those of a worker together no faster than its
+    `memory`; `each` bytes and k numbers with their places go out to each of the parts; sums of p numbers are added up
+    in a tree of `fan`, of which every level sends them to the next and takes `wait` seconds; the last `fan` of them
+    come to the client.
     """
     parts = 8 * threads * n_workers
     levels = math.ceil(math.log(parts, fan))
     out, back, between = parts * (16 * k + each), fan * 8 * p, parts * 8 * p
     send = out / network + levels * (fan * 8 * p / network + wait)
-    compute = n_bytes / (n_workers * threads * speed)
+    compute = n_bytes / (n_workers * min(threads * speed, memory))
     return {"compute": compute, "send": send, "out": out, "back": back, "between": between, "parts": parts}
 
 
@@ -167,8 +168,8 @@ def page(answers, where):
 
 TEMPLATE = """# On a cluster
 
-`python -m benchmarks clusters`, on {where}; other programs were running
-(load average {load:.0f}), which the times show.
+`python -m benchmarks clusters`, on {where}
+(load average {load:.1f}).
 
 {what}
 {table}
@@ -184,8 +185,8 @@ workers, and no more than 16 of them come back. Nothing of it grows with the num
 
 A calculation from what was measured above, not a measurement (`on_paper` in `benchmarks/clusters.py`). Assumed: 10 TB
 of float64 with p = {p:,} columns ({rows:.3g} rows) in the memory of 100 workers with 16 threads each (100 GB a worker),
-10 Gbit/s, k = 50. Measured: {speed:.2f} GB/s of X a thread for a gradient, and {wait:.0f} ms for a round without work,
-taken for every level of the tree that adds up the sums.
+whose memory gives all of them together 100 GB/s, 10 Gbit/s, k = 50. Measured: {speed:.2f} GB/s of X a thread for a
+gradient, and {wait:.0f} ms for a round without work, taken for every level of the tree that adds up the sums.
 
 | of one gradient | |
 |---|---:|

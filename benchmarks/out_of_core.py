@@ -156,8 +156,8 @@ def tell(answers, size, gb):
     medians = gradient["gradient"] / reading
     page = f"""# Larger than memory
 
-`python -m benchmarks out-of-core --gb {gb:g}`, on {machine()}; other programs were
-running (load average {answers["auto"]["load"]:.0f}).
+`python -m benchmarks out-of-core --gb {gb:g}`, on {machine()}
+(load average {answers["auto"]["load"]:.1f}).
 
 {__doc__.split(chr(10) * 2, 2)[2]}
 {size / 1e9:.1f} GB, {n} rows, read at {size / reading / 1e9:.2f} GB/s.
