@@ -20,6 +20,7 @@ from .steps import AdaptiveStep
 _PRODUCTS = 100  # gradients for one step of Newton's method, or of one run of accelerated steps
 _CLOSE = 1e-6  # relative moves below which other tangent spaces are looked for
 _LOOSE = 0.1  # the same while the rank is to grow
+_ROUGH = 0.3  # how much of the slope a direction may leave far from the answer, where exact ones do not help
 _MUCH = 0.8  # singular values that are smaller than this part of the largest wait for their turn
 
 
@@ -213,7 +214,7 @@ class FactorStep(AdaptiveStep):
         steep = _length(slope)
         self.first_slope = steep if math.isnan(self.first_slope) else max(steep, self.first_slope)
         rounding = 4 * finfo_eps(G) * _length(G)
-        goal = max(min(0.1, math.sqrt(steep / (self.first_slope or 1.0))) * steep, rounding)
+        goal = max(min(_ROUGH, math.sqrt(steep / (self.first_slope or 1.0))) * steep, rounding)
         x, left = 0.0 * slope, -slope
         direction, square = left, steep * steep
         for _ in range(_PRODUCTS if steep > rounding else 0):
