@@ -83,7 +83,9 @@ class _Exchanges:
 
     def __post_init__(self) -> None:
         sparsity, self.S = self.problem.sparsity, self.problem.support_of(self.x)
-        self.outside = np.setdiff1d(np.arange(self.x.size), self.S)
+        outside = np.ones(self.x.size, dtype=bool)
+        outside[self.S] = False
+        self.outside = np.flatnonzero(outside)
         self.places = np.flatnonzero(~np.isin(self.S, self.problem.kept))
         self.has_room = sparsity.k > sparsity.size(self.S)
         self.total = sum(self.count(rows) for rows in self.blocks())

@@ -180,9 +180,9 @@ class SwapSearch:
 
     def _round(self, point: Point, model: Any, diagonal: np.ndarray) -> Point | None:
         """The point after the exchanges of one round, or None if none of those tried helps."""
-        w = to_host(point.w).astype(float)
+        w = to_host(point.w).astype(float, copy=False)
         if self.products is None:
-            c = -0.5 * to_host(point.gradient).astype(float)
+            c = -0.5 * to_host(point.gradient).astype(float, copy=False)
             self.n_products += 1
         else:
             c = self.products.slopes(w)
@@ -277,10 +277,11 @@ class SwapSearch:
 
     def _books(self, w: np.ndarray, c: np.ndarray, S: np.ndarray, model: Any, diagonal: np.ndarray) -> Books:
         shift, price = self.problem.gamma.shadow_prices(w, c)
-        c, price = c - shift, np.broadcast_to(price, w.shape)
+        c, price = c - shift if np.any(shift) else c, np.broadcast_to(price, w.shape)
         outside = np.ones(w.size, dtype=bool)
         outside[S] = False
-        worth = np.where(outside, self._worth(c, price), 0.0)
+        worth = self._worth(c, price)
+        worth[S] = 0.0
         C = model.columns(S) if S.size and model.affords(S.size) else None
         if C is not None and not (self.problem.sparsity.plain or waits(C)):
             C = to_host(C)
