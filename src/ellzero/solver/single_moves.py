@@ -64,7 +64,7 @@ class SingleMoves:
     def ranked(self, least: float) -> list[Exchange]:
         """The best newcomers of each place that gain more than `least`, by their gain."""
         books, sparsity = self.books, self.problem.sparsity
-        rivals, doubt = (_RIVALS, DOUBT) if self.thorough and not self.exact else (1, 0.0)
+        rivals, doubt = (_RIVALS, DOUBT) if self.thorough and not self.exact else (1 if self.thorough else BATCH, 0.0)
         S, free = books.S, sparsity.k - books.S.size
         found = list(self._swaps(rivals, doubt, least)) if S.size else []
         if free > 0:
