@@ -103,8 +103,9 @@ class Sparse(Design):
             return np.asarray(self._transpose.astype(np.float64).power(2) @ weights)
         return self._weighted_squares(weights)
 
-    @cached_property
+    @property
     def squares(self) -> np.ndarray:
+        """Not kept: there may be few entries for each column, and risks keep what they make of it."""
         return self._weighted_squares(None)
 
     def _weighted_squares(self, weights: np.ndarray | None) -> np.ndarray:
@@ -124,10 +125,10 @@ class Sparse(Design):
         return total
 
     def correlations(self, r: np.ndarray) -> np.ndarray:
-        return self._transpose.astype(np.float64) @ r  # type: ignore[no-any-return]
+        return self._transpose.astype(np.float64, copy=False) @ r  # type: ignore[no-any-return]
 
     def on_host(self) -> Sparse:
-        return Sparse(self.X.astype(np.float64).tocsc())
+        return Sparse(self.X.astype(np.float64, copy=False).tocsc())
 
     def scaled(self, scales: np.ndarray) -> Sparse:
         from scipy.sparse import diags_array

@@ -125,7 +125,7 @@ def examine(
     A gradient at the point, one column of the Hessian (of `model`) for each nonzero, and refits of what no bound rules
     out, if that is little.
     """
-    pairs = _Exchanges(problem, to_host(point.w).astype(float))
+    pairs = _Exchanges(problem, to_host(point.w).astype(float, copy=False))
     quadratic = model is not None and model.exact
     least, ruled_out, most = _LEAST * abs(point.value), 0, _REFITS if quadratic else _FEW
     left = [np.empty((0, 3))]
@@ -165,17 +165,17 @@ def all_tried(problem: Problem, point: Point) -> Examined:
 def _bounds(pairs: _Exchanges, point: Point, model: Any) -> Iterator[tuple[slice, np.ndarray]]:
     """For some of those outside at a time, what each gains at the most in each place; nothing where that is unknown."""
     gamma, x, S = pairs.problem.gamma, pairs.x, pairs.S
-    g = to_host(point.gradient).astype(float)
+    quadratic, nu = model is not None and model.exact, pairs.problem.risk.known_convexity
+    if not (model.affords(S.size) and x.size * (S.size + 1.0) ** 2 <= _LARGEST if quadratic else nu is not None):
+        return
+    g = to_host(point.gradient).astype(float, copy=False)
     slopes = gamma.multipliers(x, g) if np.isfinite(g).all() else None
     if slopes is None:
         return
     limits = gamma.limits(x.size)
-    if model is not None and model.exact:
-        if model.affords(S.size) and x.size * (S.size + 1.0) ** 2 <= _LARGEST:
-            yield from _of_quadratic(pairs, slopes, limits, model)
-        return
-    nu = pairs.problem.risk.known_convexity
-    if nu is not None:
+    if quadratic:
+        yield from _of_quadratic(pairs, slopes, limits, model)
+    elif nu is not None:
         gain, cost = Minorant(x, slopes, np.zeros(x.size), limits).gains_and_costs(nu.value)
         leaving = S[pairs.places]
         held = float(gain[S].sum()) + max(slopes.offset, 0.0)  # what x leaves on its own support

@@ -116,6 +116,7 @@ class SwapSearch:
                 if self.products is not None:
                     self._ends.add(np.flatnonzero(best.w).tobytes())
                 break
+            best.let_go()
             best, self.helped, fresh = improved, True, model.exact or not risk.looks_twice
             if not model.exact:
                 self.n_products += model.spent - spent
@@ -260,7 +261,7 @@ class SwapSearch:
         ]
 
     def _all_at_once(self, moves: list[Exchange], least: float, point: Point, S: np.ndarray) -> Point | None:
-        """The point after the best exchanges for different places, by one refit; None where they are in each other's way.
+        """The point after the best exchanges for different places, by one refit; None where they are in conflict.
 
         Every place may name the same newcomer as its best one, although the next ones help as well.
         """

@@ -113,6 +113,7 @@ class SingleMoves:
             # what has nothing in common with the support cannot gain more than by its own slope
             rows = np.flatnonzero((alone | images.any(axis=1)) & books.outside)
             yield from self._swaps_for(some, rows, images.__getitem__, rivals, doubt, least)
+            del images, rows  # before there are others
 
     def _swaps_for(
         self,
