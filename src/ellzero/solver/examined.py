@@ -33,7 +33,7 @@ from .problem import Problem
 
 _REFITS, _FEW = 64, 8  # exchanges that are tried where no bound rules them out, if no more are left; Newton's are dear
 _LARGEST = 2e10  # multiplications: as many as a few rounds of a search take
-_BLOCK = 2**20  # pairs that are looked at together
+_BLOCK, _PARTS = 2**20, 8  # pairs that are looked at together, and parts of these for all that follows
 _LEAST = 1e-10  # of R: what an exchange has to gain
 
 
@@ -190,9 +190,10 @@ def _of_quadratic(
     """The formula of this module; nothing where G_SS is not to be inverted."""
     x, S, places = pairs.x, pairs.S, pairs.places
     half, u, (lower, upper) = 0.5 * slopes.curvature, x[S], limits
-    C = np.array(to_host(model.columns(S)), dtype=float) if S.size else np.empty((x.size, 0))
-    C[S, np.arange(S.size)] += half[S]
-    H = inverse(C[S])
+    C = None if model.remembers(S.size) else _columns(model, S, x.size)  # many are computed as they are needed
+    G = np.array(model.block(S) if C is None else C[S])
+    G[np.diag_indices_from(G)] += half[S]
+    H = inverse(G)
     if not np.isfinite(H).all():
         return
     h, diagonal = np.maximum(np.diagonal(H), 1e-300), model.diagonal + half
@@ -201,10 +202,10 @@ def _of_quadratic(
     left = np.maximum(1 / h - lost * diagonal[S], 0.0)
     back = np.where(u > 0, slopes.down[S], slopes.up[S])
     loss = np.append((u**2 * left + np.maximum(back, 0.0) * np.abs(u))[places], 0.0) - max(slopes.offset, 0.0)
-    for rows in pairs.blocks():
+    for rows, near in _cut(pairs, lambda some: model.cross(some, S) if C is None else C[some]):
         some = pairs.outside[rows]
-        B = C[some] @ H
-        q = diagonal[some] - np.einsum("ij,ij->i", B, C[some])
+        B = near @ H
+        q = diagonal[some] - np.einsum("ij,ij->i", B, near)
         q = np.maximum(q - lost * diagonal[some], 0.0)[:, None]
         with np.errstate(divide="ignore", invalid="ignore"):
             unsure = np.nan_to_num(lost * sizes[some, None] / sizes[S], posinf=math.inf)[:, places]
@@ -215,6 +216,21 @@ def _of_quadratic(
         rise, fall = (more - 0.5 * slope[some, None] for slope in (slopes.up, slopes.down))
         won = _most(rise + shift, room, upper[some, None])
         yield rows, np.maximum(won, _most(fall - shift, room, -lower[some, None])) - loss
+
+
+def _cut(pairs: _Exchanges, rows_of: Callable[[np.ndarray], np.ndarray]) -> Iterator[tuple[slice, np.ndarray]]:
+    """Rows of a matrix for those outside: computed for many at a time, and handed out for few."""
+    for rows in pairs.blocks():
+        found = rows_of(pairs.outside[rows])
+        step = max(1, len(found) // _PARTS)
+        for start in range(0, len(found), step):
+            stop = min(start + step, len(found))
+            yield slice(rows.start + start, rows.start + stop), found[start:stop]
+
+
+def _columns(model: Any, S: np.ndarray, size: int) -> np.ndarray:
+    """G[:, S]."""
+    return np.asarray(to_host(model.columns(S)), dtype=float) if S.size else np.empty((size, 0))
 
 
 def _scaled_norm(H: np.ndarray, sizes: np.ndarray) -> float:
