@@ -14,6 +14,8 @@ import numpy as np
 Array = Any
 Namespace = Any
 
+_LONG, _PIECE = 512, 128  # vectors with so many entries for each of the largest, and pieces of them
+
 #: kinds of torch devices whose numbers are at hand
 _HOST = {"cpu"}
 
@@ -119,6 +121,7 @@ def index_like(index: np.ndarray, reference: Array) -> Array:
 def _kth_and_largest(xp: Namespace, a: Array, k: int) -> tuple[Array, Array]:
     """The k-th largest entry of a and the largest one; NaN counts as larger than everything."""
     if xp is np:
+        a = _few_that_are_large(a, k)
         # selection is slow among many equal entries, such as the zeros of a sparse vector, and sorting is not
         ordered = np.sort(a) if 2 * np.count_nonzero(a) < a.size else np.partition(a, a.size - k)
         top = ordered[a.size - k :]
@@ -128,6 +131,16 @@ def _kth_and_largest(xp: Namespace, a: Array, k: int) -> tuple[Array, Array]:
         return top[-1], top[0]
     top = xp.sort(a, descending=True)[:k]
     return top[-1], top[0]
+
+
+def _few_that_are_large(a: np.ndarray, k: int) -> np.ndarray:
+    """The k largest entries of a long vector, and some more: no smaller than the k-th largest of maxima over pieces."""
+    if a.size < _LONG * k:
+        return a
+    most = np.maximum.reduceat(a, np.arange(0, a.size, _PIECE))
+    bound = np.partition(most, most.size - k)[most.size - k]
+    # a NaN is the largest of its piece, and not at least as large as a bound
+    return a[a >= bound] if bound > 0 and math.isfinite(most.max()) else a
 
 
 def top_k(a: Array, k: int) -> tuple[Array, bool]:

@@ -38,6 +38,8 @@ class Design(ABC):
     parted : bool
         Whether the rows are elsewhere, in files or on a cluster. Then vectors as long as there are rows may be there,
         too: `ByRow` stands for these.
+    one_by_one : bool
+        Whether a product with several vectors takes as long as one product with each of them.
     names : list of str or None
         Of the columns, where data that are elsewhere tell them.
     narrow : bool
@@ -52,6 +54,7 @@ class Design(ABC):
     in_memory = False
     at_hand = False
     parted = False
+    one_by_one = False
     narrow = False
     names: list[str] | None = None
     n_sweeps = 0

@@ -18,7 +18,7 @@ _QUICK = 5e7  # products of numbers that nobody waits for
 class Sparse(Design):
     """A scipy.sparse matrix in CSR or CSC form; one copy in the other form, made when it is first of use."""
 
-    at_hand = True
+    at_hand = one_by_one = True
 
     def __init__(self, X: Any) -> None:
         self.X = X
@@ -48,7 +48,11 @@ class Sparse(Design):
 
     @cached_property
     def _by_columns(self) -> Any:
-        return self.X.tocsc()
+        X = self.X
+        if X.format == "csr" and X.indices.dtype.itemsize > 4 and max(X.nnz, *X.shape) <= np.iinfo(np.int32).max:
+            # a copy with short indices is smaller, and so its products are quicker
+            X = type(X)((X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape)
+        return X.tocsc()
 
     @cached_property
     def _by_rows(self) -> Any:
@@ -60,7 +64,11 @@ class Sparse(Design):
         return self.X @ w
 
     def adjoint(self, r: Array) -> Array:
-        return self._transpose @ r
+        if r.ndim > 1 and (rows := np.flatnonzero(r.any(axis=1))).size * _FEW < self.shape[0]:
+            return self._by_rows[rows].T @ r[rows]  # of few columns of X, say
+        # sums along columns that lie together are quicker than additions here and there
+        columns = vars(self).get("_by_columns")
+        return (self._transpose if columns is None else columns.T) @ r
 
     def columns(self, index: Array) -> Sparse:
         return Sparse(self._by_columns[:, index])
@@ -93,24 +101,34 @@ class Sparse(Design):
     def square_sums(self, weights: np.ndarray) -> np.ndarray:
         if weights.ndim == 2:
             return np.asarray(self._transpose.astype(np.float64).power(2) @ weights)
-        # in blocks, because a squared copy of all entries takes longer to allocate than to compute
+        return self._weighted_squares(weights)
+
+    @property
+    def squares(self) -> np.ndarray:
+        """Not kept: there may be few entries for each column, and risks keep what they make of it."""
+        return self._weighted_squares(None)
+
+    def _weighted_squares(self, weights: np.ndarray | None) -> np.ndarray:
+        """In blocks, because a squared copy of all entries takes longer to allocate than to compute."""
         X, total = self.X, np.zeros(self.shape[1])
         lines, by_rows = len(X.indptr) - 1, X.format == "csr"
-        step = max(1, lines * 2**18 // max(X.nnz, 1))
+        step = max(1, lines * max(2**18, total.size) // max(X.nnz, 1))  # a sum for each column takes time, too
         for start in range(0, lines, step):
             stop = min(start + step, lines)
             part = slice(X.indptr[start], X.indptr[stop])
-            line = np.repeat(np.arange(start, stop), np.diff(X.indptr[start : stop + 1]))
-            row, column = (line, X.indices[part]) if by_rows else (X.indices[part], line)
-            squares = np.square(X.data[part], dtype=np.float64) * weights[row]
+            squares, column = np.square(X.data[part], dtype=np.float64), X.indices[part]
+            if weights is not None or not by_rows:
+                line = np.repeat(np.arange(start, stop), np.diff(X.indptr[start : stop + 1]))
+                row, column = (line, column) if by_rows else (column, line)
+                squares = squares if weights is None else squares * weights[row]
             total += np.bincount(column, squares, minlength=total.size)
         return total
 
     def correlations(self, r: np.ndarray) -> np.ndarray:
-        return self._transpose.astype(np.float64) @ r  # type: ignore[no-any-return]
+        return self._transpose.astype(np.float64, copy=False) @ r  # type: ignore[no-any-return]
 
     def on_host(self) -> Sparse:
-        return Sparse(self.X.astype(np.float64).tocsc())
+        return Sparse(self.X.astype(np.float64, copy=False).tocsc())
 
     def scaled(self, scales: np.ndarray) -> Sparse:
         from scipy.sparse import diags_array

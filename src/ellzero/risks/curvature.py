@@ -32,11 +32,14 @@ class Curvature(ABC):
         The block of each output, where G is block diagonal with the same block for all of them.
     n_shared : int
         How many outputs share it.
+    one_by_one : bool
+        Whether `images` of several vectors take as long as those of each.
     """
 
     piece: Curvature | None = None
     shared: Curvature | None = None
     n_shared: int = 1
+    one_by_one: bool = False
     exact: bool = False
     corrects: bool = False
     applies: bool = False
@@ -139,7 +142,7 @@ class Derived(Curvature):
     """A curvature made of another one, on whose account the products are."""
 
     def __init__(self, inner: Curvature) -> None:
-        self.inner, self.exact = inner, inner.exact
+        self.inner, self.exact, self.one_by_one = inner, inner.exact, inner.one_by_one
 
     @property
     def spent(self) -> int:  # type: ignore[override]

@@ -41,7 +41,9 @@ class Damped(Risk):
         return state.value + float(self._damping @ w**2)
 
     def _gradient(self, w: Array, state: Point) -> Array:
-        return state.gradient + 2 * self._damping * w
+        # that of R is not kept where nobody else has asked for it
+        known = self.risk._gradient(state.w, state.state) if state._gradient is None else state._gradient
+        return known + 2 * self._damping * w
 
     def _gradient_of_rows(self, w: Array, rows: np.ndarray) -> Array:
         return self.risk._gradient_of_rows(w, rows) + 2 * self._damping * w

@@ -330,8 +330,10 @@ class LinearModel(LinearTerms):
 
     def column_scales(self) -> np.ndarray | None:
         """1 over the size of each column, without its mean where there is an intercept; 1 for a column of zeros."""
-        if not self.design.explicit:
-            return None
+        return self._column_scales if self.design.explicit else None
+
+    @cached_property
+    def _column_scales(self) -> np.ndarray:
         squares = self._column_squares
         if self.fit_intercept:
             centred = squares - self._column_means**2

@@ -28,6 +28,7 @@ class LinearCurvature(Curvature):
         self.room = max(math.prod(model.design.shape), 10**7)
         self.weights = weights
         self.applies = type(self).applies and not model.design.parted
+        self.one_by_one = model.design.one_by_one
         self._cache: dict[int, Array] = {}
         self._blocks: dict[bytes, np.ndarray] = {}
         self._last: tuple[bytes, Array] | None = None

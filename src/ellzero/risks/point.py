@@ -106,5 +106,9 @@ class Point:
             self._gradient = self.risk._gradient(self.w, self.state)
         return self._gradient
 
+    def let_go(self) -> None:
+        """Forget ∇R(w), as long as w is: whoever asks for it once more pays for it again."""
+        self._gradient = None
+
 
 _UNSEEN = object()

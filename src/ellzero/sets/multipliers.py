@@ -40,7 +40,8 @@ class Multipliers(NamedTuple):
     @classmethod
     def none(cls, g: np.ndarray) -> Multipliers:
         """Without any."""
-        return cls(g.copy(), -g, np.zeros(g.size), np.zeros(g.size), 0.0)
+        nothing = np.broadcast_to(0.0, g.shape)
+        return cls(g.copy(), -g, nothing, nothing, 0.0)
 
     def place(self, index: np.ndarray, part: Multipliers) -> Multipliers:
         """With these for some of the coordinates, of which Γ is a product with the others."""
@@ -108,7 +109,7 @@ def in_ellipsoid(c: np.ndarray, r: float, x: np.ndarray, g: np.ndarray) -> Multi
 
 def product(g: np.ndarray, parts: Iterable[tuple[np.ndarray, Multipliers | None]]) -> Multipliers | None:
     """Those of a product of sets of some coordinates each; None where one of them is not known."""
-    whole = Multipliers.none(g)
+    whole = Multipliers(g.copy(), -g, np.zeros(g.size), np.zeros(g.size), 0.0)
     for index, part in parts:
         if part is None:
             return None

@@ -9,6 +9,7 @@ from .._core.arrays import Array, to_host
 from ..risks.base import Point
 from ..risks.damped import Damped
 from .exchanges import SwapSearch
+from .many_moves import ManyMoves
 from .problem import Problem
 from .state import State
 
@@ -36,14 +37,15 @@ def from_damped(state: State, search: SwapSearch, again: Again) -> Point | None:
     model = search.model or risk.curvature(risk.at(risk.zero))
     if model is None:
         return None
-    spent, size = model.spent, np.maximum(model.diagonal, 0.0)
+    spent, damping, level = model.spent, np.maximum(model.diagonal, 0.0), 1.0
     search.n_products += model.spent - spent
-    if not (np.isfinite(size).all() and size.any()):
+    if not (np.isfinite(damping).all() and damping.any()):
         return None
     whole = state.problem.sparsity.atoms is not None
     known, x = np.flatnonzero(to_host(state.best.w)), state.best.w if whole else None
     for share in _OF_ATOMS if whole else _LADDER:
-        damped = dataclasses.replace(state.problem, risk=Damped(risk, share * size, search.model))
+        damping, level = (share / level) * damping, share
+        damped = dataclasses.replace(state.problem, risk=Damped(risk, damping, search.model))
         if whole:
             start, units = damped.risk.at(x), state.units
         else:
@@ -57,4 +59,9 @@ def from_damped(state: State, search: SwapSearch, again: Again) -> Point | None:
         search.cut = search.cut or climb.cut or state.clock.over
         if search.cut or np.array_equal(np.flatnonzero(to_host(x)), known):
             return None
-    return search.improve(risk.at(x))
+    if not ManyMoves.fit(state.problem, model, known.size):
+        return search.improve(risk.at(x))
+    search.certain = False  # a look at all exchanges of many coordinates is dear, and for the best point alone
+    found = search.improve(risk.at(x))
+    found.refitted = search.certain = True
+    return search.improve(found) if found.value < state.best.value else found

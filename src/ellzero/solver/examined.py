@@ -33,7 +33,7 @@ from .problem import Problem
 
 _REFITS, _FEW = 64, 8  # exchanges that are tried where no bound rules them out, if no more are left; Newton's are dear
 _LARGEST = 2e10  # multiplications: as many as a few rounds of a search take
-_BLOCK = 2**20  # pairs that are looked at together
+_BLOCK, _PARTS = 2**20, 8  # pairs that are looked at together, and parts of these for all that follows
 _LEAST = 1e-10  # of R: what an exchange has to gain
 
 
@@ -83,7 +83,9 @@ class _Exchanges:
 
     def __post_init__(self) -> None:
         sparsity, self.S = self.problem.sparsity, self.problem.support_of(self.x)
-        self.outside = np.setdiff1d(np.arange(self.x.size), self.S)
+        outside = np.ones(self.x.size, dtype=bool)
+        outside[self.S] = False
+        self.outside = np.flatnonzero(outside)
         self.places = np.flatnonzero(~np.isin(self.S, self.problem.kept))
         self.has_room = sparsity.k > sparsity.size(self.S)
         self.total = sum(self.count(rows) for rows in self.blocks())
@@ -123,7 +125,7 @@ def examine(
     A gradient at the point, one column of the Hessian (of `model`) for each nonzero, and refits of what no bound rules
     out, if that is little.
     """
-    pairs = _Exchanges(problem, to_host(point.w).astype(float))
+    pairs = _Exchanges(problem, to_host(point.w).astype(float, copy=False))
     quadratic = model is not None and model.exact
     least, ruled_out, most = _LEAST * abs(point.value), 0, _REFITS if quadratic else _FEW
     left = [np.empty((0, 3))]
@@ -163,17 +165,17 @@ def all_tried(problem: Problem, point: Point) -> Examined:
 def _bounds(pairs: _Exchanges, point: Point, model: Any) -> Iterator[tuple[slice, np.ndarray]]:
     """For some of those outside at a time, what each gains at the most in each place; nothing where that is unknown."""
     gamma, x, S = pairs.problem.gamma, pairs.x, pairs.S
-    g = to_host(point.gradient).astype(float)
+    quadratic, nu = model is not None and model.exact, pairs.problem.risk.known_convexity
+    if not (model.affords(S.size) and x.size * (S.size + 1.0) ** 2 <= _LARGEST if quadratic else nu is not None):
+        return
+    g = to_host(point.gradient).astype(float, copy=False)
     slopes = gamma.multipliers(x, g) if np.isfinite(g).all() else None
     if slopes is None:
         return
     limits = gamma.limits(x.size)
-    if model is not None and model.exact:
-        if model.affords(S.size) and x.size * (S.size + 1.0) ** 2 <= _LARGEST:
-            yield from _of_quadratic(pairs, slopes, limits, model)
-        return
-    nu = pairs.problem.risk.known_convexity
-    if nu is not None:
+    if quadratic:
+        yield from _of_quadratic(pairs, slopes, limits, model)
+    elif nu is not None:
         gain, cost = Minorant(x, slopes, np.zeros(x.size), limits).gains_and_costs(nu.value)
         leaving = S[pairs.places]
         held = float(gain[S].sum()) + max(slopes.offset, 0.0)  # what x leaves on its own support
@@ -188,9 +190,10 @@ def _of_quadratic(
     """The formula of this module; nothing where G_SS is not to be inverted."""
     x, S, places = pairs.x, pairs.S, pairs.places
     half, u, (lower, upper) = 0.5 * slopes.curvature, x[S], limits
-    C = np.array(to_host(model.columns(S)), dtype=float) if S.size else np.empty((x.size, 0))
-    C[S, np.arange(S.size)] += half[S]
-    H = inverse(C[S])
+    C = None if model.remembers(S.size) else _columns(model, S, x.size)  # many are computed as they are needed
+    G = np.array(model.block(S) if C is None else C[S])
+    G[np.diag_indices_from(G)] += half[S]
+    H = inverse(G)
     if not np.isfinite(H).all():
         return
     h, diagonal = np.maximum(np.diagonal(H), 1e-300), model.diagonal + half
@@ -199,10 +202,10 @@ def _of_quadratic(
     left = np.maximum(1 / h - lost * diagonal[S], 0.0)
     back = np.where(u > 0, slopes.down[S], slopes.up[S])
     loss = np.append((u**2 * left + np.maximum(back, 0.0) * np.abs(u))[places], 0.0) - max(slopes.offset, 0.0)
-    for rows in pairs.blocks():
+    for rows, near in _cut(pairs, lambda some: model.cross(some, S) if C is None else C[some]):
         some = pairs.outside[rows]
-        B = C[some] @ H
-        q = diagonal[some] - np.einsum("ij,ij->i", B, C[some])
+        B = near @ H
+        q = diagonal[some] - np.einsum("ij,ij->i", B, near)
         q = np.maximum(q - lost * diagonal[some], 0.0)[:, None]
         with np.errstate(divide="ignore", invalid="ignore"):
             unsure = np.nan_to_num(lost * sizes[some, None] / sizes[S], posinf=math.inf)[:, places]
@@ -213,6 +216,21 @@ def _of_quadratic(
         rise, fall = (more - 0.5 * slope[some, None] for slope in (slopes.up, slopes.down))
         won = _most(rise + shift, room, upper[some, None])
         yield rows, np.maximum(won, _most(fall - shift, room, -lower[some, None])) - loss
+
+
+def _cut(pairs: _Exchanges, rows_of: Callable[[np.ndarray], np.ndarray]) -> Iterator[tuple[slice, np.ndarray]]:
+    """Rows of a matrix for those outside: computed for many at a time, and handed out for few."""
+    for rows in pairs.blocks():
+        found = rows_of(pairs.outside[rows])
+        step = max(1, len(found) // _PARTS)
+        for start in range(0, len(found), step):
+            stop = min(start + step, len(found))
+            yield slice(rows.start + start, rows.start + stop), found[start:stop]
+
+
+def _columns(model: Any, S: np.ndarray, size: int) -> np.ndarray:
+    """G[:, S]."""
+    return np.asarray(to_host(model.columns(S)), dtype=float) if S.size else np.empty((size, 0))
 
 
 def _scaled_norm(H: np.ndarray, sizes: np.ndarray) -> float:

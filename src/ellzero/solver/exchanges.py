@@ -26,6 +26,7 @@ from .refit import Units, refit
 from .row_moves import are_rows, row_gains
 from .single_moves import BATCH, DOUBT, SingleMoves, inside
 
+_AS_PROMISED = 0.9  # of their gains that exchanges have to bring together, or they are made one by one
 _SMALL = 1000  # exchanges so few that a second look at the end of a search is worth its time
 
 
@@ -66,6 +67,8 @@ class SwapSearch:
         That of R where it is the same everywhere, with all that was gathered of it.
     products : Products, optional
         What refits and slopes follow from where R is quadratic, atoms are exchanged, and there is no Γ.
+    apart : bool
+        Whether exchanges that were made together have gained what they would one by one.
     """
 
     problem: Problem
@@ -80,6 +83,7 @@ class SwapSearch:
     helped: bool = False
     model: Any = None
     products: Products | None = None
+    apart: bool = True
     _known: list[Kind] | None = None
     _ends: set[bytes] = field(default_factory=set)
 
@@ -112,6 +116,7 @@ class SwapSearch:
                 if self.products is not None:
                     self._ends.add(np.flatnonzero(best.w).tobytes())
                 break
+            best.let_go()
             best, self.helped, fresh = improved, True, model.exact or not risk.looks_twice
             if not model.exact:
                 self.n_products += model.spent - spent
@@ -180,9 +185,9 @@ class SwapSearch:
 
     def _round(self, point: Point, model: Any, diagonal: np.ndarray) -> Point | None:
         """The point after the exchanges of one round, or None if none of those tried helps."""
-        w = to_host(point.w).astype(float)
+        w = to_host(point.w).astype(float, copy=False)
         if self.products is None:
-            c = -0.5 * to_host(point.gradient).astype(float)
+            c = -0.5 * to_host(point.gradient).astype(float, copy=False)
             self.n_products += 1
         else:
             c = self.products.slopes(w)
@@ -207,6 +212,8 @@ class SwapSearch:
             doubt = 0.0 if exact or not self.thorough else DOUBT
             ranked = moves.ranked(partial(self._kinds, model), 1 if exact else BATCH, doubt, least)
         first = [move for move in ranked if move.rank == 0 and move.gain > least]
+        if single and not self.thorough and (found := self._all_at_once(ranked, least, point, S)) is not None:
+            return found
         best = self._try(first[: BATCH * (1 if exact else self.patience)], point, S)
         if best is point and self.thorough:  # the formula may be wrong about these
             done = set(first)
@@ -253,6 +260,29 @@ class SwapSearch:
             if gain > least
         ]
 
+    def _all_at_once(self, moves: list[Exchange], least: float, point: Point, S: np.ndarray) -> Point | None:
+        """The point after the best exchanges for different places, by one refit; None where they are in conflict.
+
+        Every place may name the same newcomer as its best one, although the next ones help as well.
+        """
+        if not self.apart:
+            return None
+        chosen, gone, come = list[Exchange](), set[int](), set[int]()
+        for move in moves:
+            if move.gain > least and gone.isdisjoint(move.out) and come.isdisjoint(move.into) and len(chosen) < BATCH:
+                chosen.append(move)
+                gone.update(move.out)
+                come.update(move.into)
+        trial = np.array(sorted(set(S.tolist()).difference(gone).union(come)), dtype=np.intp)
+        if len(chosen) < 2 or not (trial.size <= self.problem.sparsity.k and self.problem.sparsity.admits(trial)):
+            return None
+        try:
+            found = self._refit(trial, point)
+        except EmptySlice:
+            return None
+        self.apart = point.value - found.value >= _AS_PROMISED * sum(move.gain for move in chosen)
+        return found if self.apart else None
+
     def _try(self, moves: list[Exchange], point: Point, S: np.ndarray) -> Point:
         """The point after those of the exchanges that help."""
         best, used = point, set(S.tolist())
@@ -277,10 +307,11 @@ class SwapSearch:
 
     def _books(self, w: np.ndarray, c: np.ndarray, S: np.ndarray, model: Any, diagonal: np.ndarray) -> Books:
         shift, price = self.problem.gamma.shadow_prices(w, c)
-        c, price = c - shift, np.broadcast_to(price, w.shape)
+        c, price = c - shift if np.any(shift) else c, np.broadcast_to(price, w.shape)
         outside = np.ones(w.size, dtype=bool)
         outside[S] = False
-        worth = np.where(outside, self._worth(c, price), 0.0)
+        worth = self._worth(c, price)
+        worth[S] = 0.0
         C = model.columns(S) if S.size and model.affords(S.size) else None
         if C is not None and not (self.problem.sparsity.plain or waits(C)):
             C = to_host(C)

@@ -130,6 +130,8 @@ class Exchanges(Finish):
             return
         before = state.best.value
         state.best = search.improve(state.best)
+        if state.point is not state.best:
+            state.point.let_go()
         if state.risk.looks_twice and again is not None and state.problem.sparsity.plain:
             from_fewer(state, search, before)
         elif search.helped and again is not None and _likely(state, before):

@@ -30,6 +30,7 @@ from ..risks.accuracy import EPS
 from ..sets.multipliers import Multipliers
 from ..sparsity import Sparsity
 
+_AT_ONCE = 2**16  # coordinates
 _ROUND = 16 * EPS  # of the few operations that a gain or a cost is made of
 
 
@@ -43,7 +44,23 @@ class Minorant:
     limits: tuple[np.ndarray, np.ndarray]
 
     def gains_and_costs(self, delta: Any) -> tuple[np.ndarray, np.ndarray]:
-        """gain_i from above, cost_i from below, for these curvatures."""
+        """gain_i from above, cost_i from below, for these curvatures.
+
+        Some coordinates at a time, because a dozen vectors as long as x may be as large as the data.
+        """
+        found = np.empty((2, self.x.size))
+        for start in range(0, self.x.size, _AT_ONCE):
+            some = slice(start, start + _AT_ONCE)
+            found[:, some] = self._part(some)._gains_and_costs(delta if np.ndim(delta) == 0 else delta[some])
+        return found[0], found[1]
+
+    def _part(self, some: slice) -> Minorant:
+        up, down, curvature, doubt, offset = self.slopes
+        slopes = Multipliers(up[some], down[some], curvature[some], doubt[some], offset)
+        lower, upper = self.limits
+        return Minorant(self.x[some], slopes, self.doubt[some], (lower[some], upper[some]))
+
+    def _gains_and_costs(self, delta: Any) -> tuple[np.ndarray, np.ndarray]:
         x, (lower, upper) = self.x, self.limits
         curvature, doubt = delta + self.slopes.curvature, self.doubt + self.slopes.doubt
         curvature = curvature - _ROUND * (np.abs(delta) + self.slopes.curvature)

@@ -18,6 +18,9 @@ _RIVALS = 3  # newcomers tried for a place where the formula is not the truth
 _SHARE = 0.5  # of the square of a column left out, inside the span of the kept ones; more is not looked for
 DOUBT = 0.25  # how much of the cost of a place the formula may be wrong by
 
+#: places of the support, newcomers for them, and gains
+Swaps = tuple[np.ndarray, np.ndarray, np.ndarray]
+
 
 def contenders(worth: np.ndarray, diagonal: np.ndarray, q: np.ndarray, loss: float) -> np.ndarray:
     """The newcomers j that may pay for the cheapest place, the one of this loss ω²: without them none helps.
@@ -61,7 +64,7 @@ class SingleMoves:
     def ranked(self, least: float) -> list[Exchange]:
         """The best newcomers of each place that gain more than `least`, by their gain."""
         books, sparsity = self.books, self.problem.sparsity
-        rivals, doubt = (_RIVALS, DOUBT) if self.thorough and not self.exact else (1, 0.0)
+        rivals, doubt = (_RIVALS, DOUBT) if self.thorough and not self.exact else (1 if self.thorough else BATCH, 0.0)
         S, free = books.S, sparsity.k - books.S.size
         found = list(self._swaps(rivals, doubt, least)) if S.size else []
         if free > 0:
@@ -85,20 +88,48 @@ class SingleMoves:
                 ranked.append(Exchange(out, (int(newcomer[at]),), seen[i], float(gain[at])))
         return ranked
 
-    def _swaps(self, rivals: int, doubt: float, least: float) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    def _swaps(self, rivals: int, doubt: float, least: float) -> Iterator[Swaps]:
         """Places of the support, the best newcomers for them that pay, or nearly, and their gains."""
         books = self.books
-        S, C, H, h, loss = books.S, books.C, books.H, books.h, books.loss
+        S, C, H, loss = books.S, books.C, books.H, books.loss
         if C is None:
-            places = self._vulnerable(loss, np.max(books.worth**2 / books.diagonal))
-            rows = np.flatnonzero(books.outside)
-            images = to_host(self.model.images(S, H[:, places])) if places.size else np.empty((rows.size + S.size, 0))
-        else:
-            places = np.arange(S.size)
-            rows = contenders(books.worth, books.diagonal, books.q, (1 - doubt) * float(loss.min()))
+            yield from self._cheapest_swaps(rivals, doubt, least)
+            return
+        rows = contenders(books.worth, books.diagonal, books.q, (1 - doubt) * float(loss.min()))
+        yield from self._swaps_for(
+            np.arange(S.size), rows, lambda some: to_host(C[index_like(some, C)]) @ H, rivals, doubt, least
+        )
+
+    def _cheapest_swaps(self, rivals: int, doubt: float, least: float) -> Iterator[Swaps]:
+        """The same for the cheapest places alone."""
+        books = self.books
+        alone = books.worth**2 / books.diagonal
+        places = self._vulnerable(books.loss, float(np.max(alone)))
+        if not places.size:
+            return
+        alone = alone > (1 - doubt) * float(books.loss[places].min())
+        for some in np.split(places, places.size if self.model.one_by_one else 1):
+            images = to_host(self.model.images(books.S, books.H[:, some]))
+            # what has nothing in common with the support cannot gain more than by its own slope
+            rows = np.flatnonzero((alone | images.any(axis=1)) & books.outside)
+            yield from self._swaps_for(some, rows, images.__getitem__, rivals, doubt, least)
+            del images, rows  # before there are others
+
+    def _swaps_for(
+        self,
+        places: np.ndarray,
+        rows: np.ndarray,
+        B_of: Callable[[np.ndarray], np.ndarray],
+        rivals: int,
+        doubt: float,
+        least: float,
+    ) -> Iterator[Swaps]:
+        """The same for some places, of some newcomers, whose rows of B = CH there are known."""
+        books = self.books
+        S, C, h, loss = books.S, books.C, books.h, books.loss
         columns = np.arange(places.size)
         for some in chunks(rows, places.size):
-            B = images[some] if C is None else to_host(C[index_like(some, C)]) @ H
+            B = B_of(some)
             slope = books.c[some, None] + B * (books.values / h)[places]
             room = books.diagonal[some, None]
             if C is not None:

@@ -111,6 +111,16 @@ class Table:
             self.T[start : start + step] -= (U[start : start + step] / self.D[:r]) @ U.T
         self.rank = 0
 
+    def entries(self) -> np.ndarray:
+        """The diagonal of T."""
+        U, D = self.U[:, : self.rank], self.D[: self.rank]
+        return np.asarray(np.diagonal(self.T) - np.einsum("ij,ij,j->i", U, U, 1 / D))
+
+    def block(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """T on rows and columns."""
+        U, D = self.U[:, : self.rank], self.D[: self.rank]
+        return np.asarray(self.T[rows[:, None], columns] - (U[rows] / D) @ U[columns].T)
+
     def entry(self, i: int, j: int) -> float:
         """T_ij."""
         r = self.rank
@@ -172,20 +182,21 @@ class Table:
 
         Each is a gain, a newcomer and a place, which is -1 where it is free.
         """
-        self.settle()
-        T, x = self.T, self.x
+        x, diagonal = self.x, self.entries()
         # rounding may have left nothing of a column beside the others, or less
-        places = np.flatnonzero(self.inside & ~self.fixed & (np.diagonal(T) < 0))
+        places = np.flatnonzero(self.inside & ~self.fixed & (diagonal < 0))
         rows = np.flatnonzero(~self.inside & ~self.fixed)
-        h, free = -T[places, places], self.k - int(np.count_nonzero(self.inside))
-        loss = x[places] ** 2 / h
-        # which newcomers cannot pay for the cheapest place: see `contenders`
-        size, q = self.diagonal[rows], T[rows, rows]
-        span = np.sqrt(size) - np.sqrt(np.clip(size - q, 0.0, None))
-        rows = rows[self._worth(x[rows]) > (1 - 1e-9) * math.sqrt(0.0 if free else loss.min(initial=math.inf)) * span]
-        q, left = T[rows, rows][:, None], LEFT * self.diagonal[rows, None]
+        free, loss = self.k - int(np.count_nonzero(self.inside)), -(x[places] ** 2) / diagonal[places]
+        # which newcomers cannot pay for the cheapest place, and which places nobody can pay for: see `contenders`
+        size, worth = self.diagonal[rows], self._worth(x[rows])
+        span = (1 - 1e-9) * (np.sqrt(size) - np.sqrt(np.clip(size - diagonal[rows], 0.0, None)))
+        due = np.sqrt(loss)
+        most = np.divide(worth, span, out=np.full(rows.size, math.inf), where=span > 0).max(initial=0.0)
+        rows = rows[worth > (0.0 if free else due.min(initial=math.inf)) * span]
+        places, loss = places[due < most], loss[due < most]
+        q, h, left = diagonal[rows, None], -diagonal[places], LEFT * self.diagonal[rows, None]
         net = np.full((rows.size, places.size + 1), -math.inf)
-        B = T[rows[:, None], places]
+        B = self.block(rows, places)
         net[:, :-1] = self._worth(x[rows, None] + B * (x[places] / h)) ** 2 / np.maximum(q + B**2 / h, left) - loss
         if free:
             net[:, -1:] = self._worth(x[rows, None]) ** 2 / np.maximum(q, left)
