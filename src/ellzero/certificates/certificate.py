@@ -56,6 +56,8 @@ class Certificate:
         The best point known: the answer itself, or a better one that the search met.
     sparsity : Sparsity
         What was counted.
+    n_sweeps : int
+        How often data that are larger than memory, or on a cluster, were gone through; 0 for data in memory.
     """
 
     objective: float
@@ -74,6 +76,7 @@ class Certificate:
     x: np.ndarray = field(repr=False)
     fun: float
     sparsity: Sparsity = field(repr=False)
+    n_sweeps: int = 0
 
     @property
     def words(self) -> str:
@@ -105,7 +108,7 @@ class Certificate:
             "proved out": self.told(self.proved_out),
             "status": self.status.value,
             "how": self.how,
-            "cost": f"{self.nodes} nodes, {self.seconds:.2g} s",
+            "cost": f"{self.nodes} nodes, {self.seconds:.2g} s" + (f", {self.n_sweeps} sweeps" if self.n_sweeps else ""),
         }
         if self.advice:
             lines["to improve"] = self.advice

@@ -87,12 +87,14 @@ class Prover:
 
     def __init__(self, risk: Risk, result: Result, target: float | None, started: float, deadline: float) -> None:
         self.risk, self.result, self.target, self.started, self.refused = risk, result, target, started, ""
+        before = risk.n_sweeps
         try:
             self.answer = Answer(risk, result, deadline)
             self.root = bound_root(self.answer, target)
             self.search = Search(self.answer, self.root, target)
         except NoBound as reason:
             self.refused = str(reason)
+        self.n_sweeps = risk.swept(before)
 
     @property
     def bound(self) -> float:
@@ -106,7 +108,7 @@ class Prover:
 
     def run(self, callback: Callable[[Progress], Any] | None) -> CertificateStatus:
         """Branch; an interruption or the callback's StopIteration ends it cleanly."""
-        search = self.search
+        search, before = self.search, self.risk.n_sweeps
         try:
             search.run(callback)
         except StopIteration:
@@ -115,6 +117,8 @@ class Prover:
             if inside_a_larger_call():
                 raise
             return CertificateStatus.INTERRUPTED
+        finally:
+            self.n_sweeps += self.risk.swept(before)
         if search.bound >= search.cutoff:
             return CertificateStatus.TARGET
         return CertificateStatus.TIME_LIMIT if search.heap else CertificateStatus.EXHAUSTED
@@ -153,6 +157,7 @@ class Prover:
             x=x,
             fun=min(best, fun),
             sparsity=self.result.sparsity,
+            n_sweeps=self.n_sweeps,
         )
         if self.refused:
             return certificate

@@ -80,6 +80,7 @@ class _Watcher:
             method="exact",
             nit=certificate.nodes,
             certificate=certificate,
+            n_sweeps=first.n_sweeps + certificate.n_sweeps,
         )
         if better.fun < first.fun:
             better.stationarity = math.nan  # a new point, of which no method is the fixed one

@@ -44,7 +44,7 @@ class Design(ABC):
         Of the columns, where data that are elsewhere tell them.
     narrow : bool
         Whether they are so few columns of such rows that a look at them takes longer to ask for than to do.
-    n_sweeps : int
+    n_sweeps : float
         How often such rows were gone through.
     """
 
@@ -57,7 +57,7 @@ class Design(ABC):
     one_by_one = False
     narrow = False
     names: list[str] | None = None
-    n_sweeps = 0
+    n_sweeps: float = 0
 
     @classmethod
     @abstractmethod
@@ -257,8 +257,8 @@ def check_kind(dtype: np.dtype, name: str) -> None:
         raise TypeError(f"{name} must hold real numbers, got dtype {dtype}; encode or drop other columns first")
 
 
-def not_finite(name: str, value: float, row: int, column: int) -> ValueError:
-    """The error for an entry that is NaN or infinite."""
+def not_finite(name: str, value: float, row: int, column: int, place: str = "") -> ValueError:
+    """The error for an entry that is NaN or infinite; `place` tells where else to look for it."""
     return ValueError(
-        f"{name} must be finite, got {value} in row {row}, column {column}; drop or impute such entries first"
+        f"{name} must be finite, got {value} in row {row}, column {column}{place}; drop or impute such entries first"
     )

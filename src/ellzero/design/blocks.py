@@ -103,10 +103,6 @@ class InFiles(Parted):
         layout = self.layout.part_of(np.flatnonzero(index) if index.dtype == bool else index)
         return InFiles(layout, self.index, self.shape[1])
 
-    @property
-    def n_sweeps(self) -> int:  # type: ignore[override]
-        return self.tally.sweeps
-
     @contextmanager
     def watched(self, verbose: int) -> Iterator[None]:
         before, self.layout.progress = self.layout.progress, self.layout.progress or verbose > 0
@@ -152,8 +148,9 @@ class Blocks(InFiles):
         The targets, where the source holds them.
     names : list of str or None
         Of the columns.
-    n_sweeps : int
-        How often all rows were gone through so far; the first time is to look for NaN, and for the sizes of columns.
+    n_sweeps : float
+        How often all rows were gone through so far, those of folds and mini-batches being a part of that; the first
+        time is to look for NaN, and for the sizes of columns.
 
     Examples
     --------
@@ -181,7 +178,8 @@ class Blocks(InFiles):
         sizes, dtype, p = self._first_look(found, progress)
         bounds = np.cumsum([0, *sizes]).tolist()
         places = [slice(a, b) for a, b in pairwise(bounds)]
-        layout = Files(found, places, bounds[-1], dtype, limit, Tally(sweeps=1, bytes_read=found.n_bytes or 0))
+        tally = Tally(bounds[-1], rows=bounds[-1], bytes_read=found.n_bytes or 0)
+        layout = Files(found, places, bounds[-1], dtype, limit, tally)
         layout.progress = bool(progress)
         super().__init__(layout, None, p)
         self.names = found.names
@@ -205,7 +203,7 @@ class Blocks(InFiles):
             with np.errstate(over="ignore", invalid="ignore"):
                 squares, sums = rows.squares, rows.sums
             if not np.isfinite(squares).all():
-                _check_entries(rows, n)
+                _check_entries(rows, n, source, block.number)
             if sizes:
                 squares, sums = self.squares + squares, self.sums + sums
             self.squares, self.sums = squares, sums
@@ -225,8 +223,8 @@ class Blocks(InFiles):
         return sizes, np.result_type(*dtypes), self.squares.size
 
 
-def _check_entries(rows: Design, before: int) -> None:
+def _check_entries(rows: Design, before: int, source: Source, number: int) -> None:
     """Refuse NaN and infinities; the squares may overflow although every entry is finite."""
     X = np.asarray(rows.dense())
-    for i, j in np.argwhere(~np.isfinite(X))[:1]:
-        raise not_finite("X", X[i, j], before + int(i), int(j))
+    for i, j in np.argwhere(~np.isfinite(X))[:1].tolist():
+        raise not_finite("X", X[i, j], before + i, j, f" ({source.place(number, i)})")

@@ -57,7 +57,7 @@ class Workers(Layout):
         """Futures of work(part of each node)."""
         program, leaves = Program.of(nodes)
         self.tally.rounds += 1
-        self.tally.sweeps += any(leaf is self.root for leaf in leaves)
+        self.tally.rows += self.n * any(leaf is self.root for leaf in leaves)
         from distributed.protocol import pickle as pickles  # also functions that have no name
 
         job: Any = pickles.dumps((program, work))
@@ -153,10 +153,6 @@ class OnWorkers(Parted):
     def fits(self, n_rows: int, n_columns: int) -> bool:
         return bool(4 * n_rows * n_columns * self.reference.itemsize <= self.memory)
 
-    @property
-    def n_sweeps(self) -> int:  # type: ignore[override]
-        return self.tally.sweeps
-
     def __reduce__(self) -> NoReturn:
         raise TypeError(
             "data on a cluster stay with the client that reads them, and are not sent to another process; use "
@@ -217,7 +213,7 @@ class Distributed(OnWorkers):
         root = client.compute([_delayed_part(block, float_of(X), (n, X.shape[1])) for block, n in parts])
         bounds = np.cumsum([0, *X.chunks[0]]).tolist()
         places = [slice(a, b) for a, b in pairwise(bounds)]
-        layout = Workers(client, root, root, places, bounds[-1], limit, Tally())
+        layout = Workers(client, root, root, places, bounds[-1], limit, Tally(bounds[-1]))
         super().__init__(layout, Node(layout, leaf=root), X.shape[1], float_of(X))
         self.names = names
         self.squares, self.sums = self._fold(_look)
@@ -254,6 +250,9 @@ def _await_workers(client: Any) -> None:
 def map_parts(f: Callable[..., Any], X: Any, names: Any, n_columns: int) -> Any:
     """f of the rows of each part of a Dask collection, as a Dask array that nobody has computed yet."""
     if _is_frame(X):
+        missing = [name for name in names if name not in X.columns] if names is not None else []
+        if missing:
+            raise ValueError(f"X has no column {missing[0]!r}, which was there when the model was fitted")
         X = X if names is None else X[list(names)]
     elif X.numblocks[1] > 1:
         X = X.rechunk({1: -1})

@@ -76,6 +76,7 @@ class Files(Layout):
         if found is None:
             return None
         self.tally.bytes_read += found.nbytes
+        self.tally.rows += each.size
         return found[place].astype(self.dtype, copy=False)
 
     def given(self, values: np.ndarray) -> ByRow:
@@ -89,13 +90,13 @@ class Files(Layout):
         """The nodes on each part, and where its rows belong: the source is read once."""
         program, leaves = Program.of(nodes)
         numbers = None if self.chosen is None else [number for number, _ in self.chosen]
-        self.tally.sweeps += numbers is None or len(numbers) == self.source.n_blocks
-        progress = Progress(f"sweep {self.tally.sweeps}", self.source.n_bytes) if self.progress else None
+        progress = Progress(f"sweep {int(self.tally.sweeps) + 1}", self._bytes_of(columns)) if self.progress else None
         read = (self._part(block) for block in self.source.blocks(columns, numbers))
         try:
             with closing(ahead(read)) as blocks:
-                for i, rows, n_bytes in blocks:
+                for i, rows, n_rows, n_bytes in blocks:
                     self.tally.bytes_read += n_bytes
+                    self.tally.rows += n_rows
                     place = self.places[i]
                     yield place, program.run([rows if leaf is ROWS else leaf[place] for leaf in leaves])
                     del rows  # or it would be a third block that is there
@@ -105,11 +106,21 @@ class Files(Layout):
             if progress is not None:
                 progress.close()
 
-    def _part(self, block: Block) -> tuple[int, Design, int]:
-        """The number of a part, its rows and how many bytes were read for them."""
+    def _part(self, block: Block) -> tuple[int, Design, int, int]:
+        """The number of a part, its rows, and how many rows and bytes were read for them."""
         i = self._position[block.number]
         rows: Design = as_part(block.X, self.dtype)
-        return i, rows if self.chosen is None else rows.rows(self.chosen[i][1]), block.n_bytes
+        return i, rows if self.chosen is None else rows.rows(self.chosen[i][1]), rows.shape[0], block.n_bytes
+
+    def _bytes_of(self, columns: np.ndarray | None) -> int | None:
+        """What a sweep reads, if that is known."""
+        total, p = self.source.n_bytes, self.source.n_columns
+        if total is None:
+            return None
+        if columns is not None and self.source.by_columns and p:
+            total = total * columns.size // p
+        ends = [*self.starts[1:], self.tally.n]
+        return total * sum(ends[i] - self.starts[i] for i, _ in self.parts) // self.tally.n
 
     def fold(self, work: Callable[..., Any], add: Callable[[Any, Any], Any], *nodes: Node) -> Any:
         if all(isinstance(node, ByRow) for node in nodes):
@@ -209,7 +220,7 @@ class Files(Layout):
         source = RawFile(path, 0, self.dtype, (self.n, index.size), False, step)
         weakref.finalize(source, _remove, path)
         places = [slice(start, min(start + step, self.n)) for start in range(0, self.n, step)]
-        return Files(source, places, self.n, self.dtype, self.memory, Tally())
+        return Files(source, places, self.n, self.dtype, self.memory, Tally(self.n))
 
 
 def _no_room(error: BaseException, n_columns: int) -> OSError:

@@ -30,8 +30,10 @@ class Tally:
 
     Attributes
     ----------
-    sweeps : int
-        How often all rows were gone through, with all of their columns at hand.
+    n : int
+        Rows of all the data.
+    rows : int
+        How many were gone through, with all of their columns at hand.
     bytes_read : int
         From files.
     rounds : int
@@ -40,11 +42,17 @@ class Tally:
         What went to them for that, and what came back; without the data when they are first read.
     """
 
-    sweeps: int = 0
+    n: int
+    rows: int = 0
     bytes_read: int = 0
     rounds: int = 0
     bytes_out: int = 0
     bytes_in: int = 0
+
+    @property
+    def sweeps(self) -> float:
+        """How often all rows were gone through; those of a fold or a mini-batch are a part of that."""
+        return self.rows / self.n
 
 
 def added(a: Any, b: Any) -> Any:
@@ -78,6 +86,10 @@ class Parted(Design):
         if isinstance(values, ByRow) and values.layout is self.layout:
             return values
         return self.layout.given(np.asarray(values))
+
+    @property
+    def n_sweeps(self) -> float:  # type: ignore[override]
+        return self.tally.sweeps
 
     @abstractmethod
     def _part_of(self, index: np.ndarray) -> Parted:

@@ -53,6 +53,12 @@ class Source(ABC):
     n_columns: int | None = None
     n_bytes: int | None = None
     names: list[str] | None = None
+    #: whether columns that are not wanted are not read either
+    by_columns: bool = False
+
+    def place(self, number: int, row: int) -> str:
+        """Where users find a row of a block."""
+        return f"row {row} of block {number}"
 
     @property
     @abstractmethod
@@ -87,6 +93,9 @@ class RawFile(Source):
         self.by_columns, self.rows = by_columns, rows
         self.n, self.n_columns = shape
         self.n_bytes = dtype.itemsize * shape[0] * shape[1]
+
+    def place(self, number: int, row: int) -> str:
+        return f"row {number * self.rows + row} of {self.path}"
 
     @property
     def n_blocks(self) -> int:
@@ -134,14 +143,17 @@ class RawFile(Source):
 class Sliceable(Source):
     """Anything two-dimensional whose rows can be sliced: Zarr and HDF5 arrays, arrays in memory, views of maps."""
 
-    def __init__(self, X: Any, rows: int) -> None:
-        self.X, (self.n, self.n_columns) = X, X.shape
+    def __init__(self, X: Any, rows: int, name: str) -> None:
+        self.X, (self.n, self.n_columns), self.name = X, X.shape, name
         self.dtype = np.dtype(X.dtype)
         chunk = getattr(X, "chunks", None)
         if chunk and isinstance(chunk[0], int):  # whole chunks, which are decoded once
             rows = max(1, rows // chunk[0]) * chunk[0]
         self.rows = rows
         self.n_bytes = self.dtype.itemsize * self.n * self.n_columns
+
+    def place(self, number: int, row: int) -> str:
+        return f"row {number * self.rows + row} of {self.name}"
 
     @property
     def n_blocks(self) -> int:
@@ -155,6 +167,8 @@ class Sliceable(Source):
 
 class Parquet(Source):
     """Columns of Parquet files, of which only those that are wanted are read."""
+
+    by_columns = True
 
     def __init__(self, paths: Sequence[Path], target: str | None, columns: Sequence[str] | None, rows: int | None):
         parquet = need("pyarrow.parquet", "reading Parquet needs pyarrow: pip install ellzero[parquet]")
@@ -173,6 +187,10 @@ class Parquet(Source):
                 size = meta.row_group(g).num_rows
                 self.pieces += [(f, g, i, min(self.rows, size - i)) for i in range(0, size, self.rows)]
         self.n_bytes = 8 * self.n_columns * sum(piece[3] for piece in self.pieces)
+
+    def place(self, number: int, row: int) -> str:
+        f = self.pieces[number][0]
+        return f"row {sum(piece[3] for piece in self.pieces[:number] if piece[0] == f) + row} of {self.paths[f]}"
 
     @property
     def n_blocks(self) -> int:
@@ -291,9 +309,14 @@ class Stack(Source):
                 f"(from 0) has {sources[odd].n_columns}"
             )
         self.n_columns, self.names = sources[0].n_columns, sources[0].names
+        self.by_columns = all(source.by_columns for source in sources)
         self.first = np.cumsum([0, *(source.n_blocks for source in sources)])
         sizes = [source.n_bytes for source in sources]
         self.n_bytes = None if None in sizes else sum(size for size in sizes if size is not None)
+
+    def place(self, number: int, row: int) -> str:
+        i = int(np.searchsorted(self.first, number, side="right")) - 1
+        return self.sources[i].place(number - int(self.first[i]), row)
 
     @property
     def n_blocks(self) -> int:
@@ -324,10 +347,13 @@ def as_source(X: Any, target: str | None, columns: Sequence[str] | None, rows: i
         files = [file for path in paths for file in (sorted(path.glob("*.parquet")) if path.is_dir() else [path])]
         if files:
             return Parquet(files, target, columns, rows)
+        raise ValueError(f"there is no .parquet file in {', '.join(map(str, paths))}")
     if target is not None or columns is not None:
         raise ValueError(f"target and columns are names of columns, which Parquet files have; got {X!r:.100}")
     if all(isinstance(item, (str, os.PathLike)) or _is_matrix(item) for item in items):
-        found = [_from_array(_opened(item), rows) for item in items]
+        named = [("X" if _is_matrix(item) else os.fspath(item), _opened(item)) for item in items]
+        some = [(name, A) for name, A in named if len(A.shape) != 2 or A.shape[0]]  # a file without rows adds none
+        found = [_from_array(A, rows, name) for name, A in some or named]
         return found[0] if len(found) == 1 else Stack(found)
     if callable(X) or (hasattr(X, "__len__") and (hasattr(X, "__getitem__") or hasattr(X, "__iter__"))):
         return Given(X)
@@ -362,13 +388,15 @@ def _opened(item: Any) -> Any:
     raise ValueError(f"blocks are read from .npy, .parquet and .zarr, got {path}; open it yourself, and give its array")
 
 
-def _from_array(X: Any, rows: int | None) -> RawFile | Sliceable:
+def _from_array(X: Any, rows: int | None, name: str) -> RawFile | Sliceable:
     if len(X.shape) != 2 or 0 in X.shape:
-        raise ValueError(f"X must be two-dimensional, with at least one row and one column, got shape {tuple(X.shape)}")
+        raise ValueError(
+            f"{name} must be two-dimensional, with at least one row and one column, got shape {tuple(X.shape)}"
+        )
     if is_masked(X):
         as_array(X, "X")  # which says why not
     dtype = np.dtype(X.dtype)
-    check_kind(dtype, "X")
+    check_kind(dtype, name)
     if isinstance(X, np.memmap) and X.mode != "c" and X.filename is not None:
         n, p = X.shape
         by_columns = X.strides == (dtype.itemsize, dtype.itemsize * n) and p > 1
@@ -376,7 +404,7 @@ def _from_array(X: Any, rows: int | None) -> RawFile | Sliceable:
             # of a file by columns every column is a reading of its own
             step = rows or (_many(p, dtype) if by_columns else rows_at_a_time(p, dtype))
             return RawFile(X.filename, _place(X), dtype, (n, p), by_columns, min(step, n))
-    return Sliceable(X, min(rows or _many(X.shape[1], dtype), X.shape[0]))
+    return Sliceable(X, min(rows or _many(X.shape[1], dtype), X.shape[0]), name)
 
 
 def _many(n_columns: int, dtype: np.dtype) -> int:

@@ -153,7 +153,7 @@ class SparseClassifierCV(ChosenByCrossValidation, _Classifier):
 
     Attributes
     ----------
-    k_, ridge_, cv_results_, path_
+    k_, ridge_, cv_results_, path_, n_sweeps_
         As for `SparseRegressorCV`.
     classes_, coef_, intercept_, result_, certificate_, beats_, n_iter_, n_features_in_, feature_names_in_
         As for `SparseClassifier`.

@@ -65,6 +65,7 @@ class ChosenByCrossValidation(SparseLinearModel):
         maker = self._maker(*data[1:])
         folds, score_params = self._split(data, sample_weight, params)
         whole = maker(*data[:2], sample_weight=data[2], offset=data[3], fit_intercept=self.fit_intercept)
+        begun = whole.n_sweeps
         request, ridges = self._request(whole, data[0]), self._ridges(data[0], data[2])
         self._check_folds(maker, whole, data, folds, score_params)
         trains = [train for train, _ in folds]
@@ -82,6 +83,7 @@ class ChosenByCrossValidation(SparseLinearModel):
             risk = self._risk(maker, *data, ridge)
             self.path_ = answers_up_to(self, risk, whole, data, request, sorted({k for _, k in scores}), k)
         self._keep_answer(risk, self.path_[-1], request, (X, y, sample_weight, offset))
+        self.n_sweeps_ = whole.swept(begun)
         return self
 
     def _split(self, data: tuple[Any, ...], sample_weight: Any, params: dict[str, Any]) -> tuple[list[Any], Any]:

@@ -192,6 +192,8 @@ class SparseRegressorCV(ChosenByCrossValidation, _Regressor):
         The row of ``cv_results_`` that was chosen, what was chosen there, its mean score, and the number of folds.
     path_ : list of Result
         The answers on all rows for the k up to the chosen one.
+    n_sweeps_ : int
+        How often data that are larger than memory, or on a cluster, were gone through for all of this.
     coef_, intercept_, targets_, result_, certificate_, beats_, n_iter_, n_features_in_, feature_names_in_
         As for `SparseRegressor`.
 

@@ -281,7 +281,7 @@ class SparseCoxCV(ChosenByCrossValidation, _Survival):
 
     Attributes
     ----------
-    k_, ridge_, cv_results_, path_
+    k_, ridge_, cv_results_, path_, n_sweeps_
         As for `SparseRegressorCV`.
     coef_, baseline_, strata_, result_, certificate_, beats_, n_iter_, n_features_in_, feature_names_in_
         As for `SparseCox`.

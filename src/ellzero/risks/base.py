@@ -65,7 +65,7 @@ class Risk(SelfKnowledge, ABC):
     #: whether the noise in R(w) is another in every iteration, so that values of two iterations do not compare
     noise_changes: bool = False
     #: how often data that are larger than memory, or elsewhere, were gone through so far
-    n_sweeps: int = 0
+    n_sweeps: float = 0
     #: whether R is asked for at members of Γ alone
     inside: bool = False
     #: (m, r): the m best iterates are evaluated r times more at the end
@@ -191,6 +191,10 @@ class Risk(SelfKnowledge, ABC):
     def compressed(self) -> Risk:
         """The same function of w with fewer rows behind it, where there are such; its intercept is not R's."""
         return self
+
+    def swept(self, since: float) -> int:
+        """How often all rows were gone through since `n_sweeps` was that, rounded up."""
+        return math.ceil(round(self.n_sweeps - since, 9))
 
     @property
     def n_observations(self) -> int:

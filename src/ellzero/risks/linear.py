@@ -325,7 +325,7 @@ class LinearModel(LinearTerms):
         return self.design.watched(verbose)
 
     @property
-    def n_sweeps(self) -> int:  # type: ignore[override]
+    def n_sweeps(self) -> float:  # type: ignore[override]
         return self.design.n_sweeps
 
     def column_scales(self) -> np.ndarray | None:

@@ -47,7 +47,7 @@ class SparsePath:
         k, R(w(k)), which never increases, and the number and the places of the nonzeros of w(k).
     validation, validation_se : array or None
         Mean loss on held-out data and its standard error (NaN where the risk has no rows).
-    n_gradients, n_values : int
+    n_gradients, n_values, n_sweeps : int
         The cost of all runs, in the units of `Result`.
     message : str
         How the path ended.
@@ -64,6 +64,7 @@ class SparsePath:
         self.supports = [res.support for res in results]
         self.nonzeros = np.array([support.size for support in self.supports])
         self.n_gradients, self.n_values = sum(r.n_gradients for r in runs), sum(r.n_values for r in runs)
+        self.n_sweeps = sum(r.n_sweeps for r in runs)
         self.success = done and all(res.success for res in results)
         self.validation: np.ndarray | None = None
         if held_out is not None:

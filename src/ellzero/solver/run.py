@@ -235,7 +235,7 @@ class Run:
             failures=tuple(self.session.failures),
             keep=self.asked.kept,
             exchanges=state.examined if final and self.problem is self.asked else None,
-            n_sweeps=self.asked.risk.n_sweeps - self._sweeps,
+            n_sweeps=self.asked.risk.swept(self._sweeps),
             noise=getattr(self.oracle, "noise", None),  # any function may be an oracle
         )
 
