@@ -95,6 +95,8 @@ class ProbedGradients(Gradients):
         What counts as a long way at the start.
     last : Recovery
         What the last probes told.
+    known : array of int
+        Entries that mattered when the last gradient was explained: the first that are tried for the next one.
     spent, n_probes : int
         Values and probes of the last gradient.
     """
@@ -115,6 +117,7 @@ class ProbedGradients(Gradients):
         self.resolved = self.noisy = self.rough = self.flat = False
         self.squares = self.freedom = self.reach = 0.0
         self.last: Recovery | None = None
+        self.known = np.empty(0, dtype=np.intp)
 
     # What a resumed run needs.
 
@@ -135,11 +138,12 @@ class ProbedGradients(Gradients):
     )
 
     def state(self) -> dict[str, Any]:
-        return plain({name: getattr(self, name) for name in self._facts})
+        return {**plain({name: getattr(self, name) for name in self._facts}), "known": self.known}
 
     def restore(self, state: dict[str, Any]) -> None:
         for name in self._facts:
             setattr(self, name, type(getattr(self, name))(state[name]))
+        self.known = state["known"].astype(np.intp)
 
     @property
     def noise(self) -> Noise | None:
@@ -283,7 +287,7 @@ class ProbedGradients(Gradients):
                 units = np.sqrt(np.mean(moves**2, axis=0))
                 units[units == 0] = math.inf
                 probes = Displacements(moves / units)
-            found = recover(probes, slopes, self._error)
+            found = recover(probes, slopes, self._error, self.known)
             if where is not None:
                 found = replace(found, gradient=found.gradient / units, units=units)
             enough = self._explained(found) and q >= self.least
@@ -291,6 +295,7 @@ class ProbedGradients(Gradients):
                 break
             q = min(math.ceil(_GROWTH * q), most)
         self.flat = not slopes[np.isfinite(slopes)].any()
+        self.known = np.flatnonzero(found.gradient) if found.unexplained <= DENSE else self.known
         self.n_probes, self.spent = q, self.values.counts.n_values - before
         self.resolved = self.resolved or found.significant().size > 0
         self._learn(found, slopes, w, walsh)
