@@ -36,7 +36,8 @@ class ValueStep:
         """The next point, or the same one if no step helped."""
         if self.looks.near:
             return self._by_model(point, gradient, project)
-        there = self._along(point, gradient, project)
+        along = self._roughly if self.looks.far.hasty else self._along
+        there = along(point, gradient, project)
         move = host(there) - host(point)
         length = step_length(host(there), move if move.any() else self.tried * to_host(gradient))
         gain = point.value - there.value if there is not point else 0.0
@@ -97,6 +98,31 @@ class ValueStep:
                 size, farther = 2.0 * self.size, True
         return best
 
+    def _roughly(self, point: Point, gradient: Array, project: Projector) -> Point:
+        """The best of few steps along a gradient that tells the way, but not how steep it is."""
+        best, size, growth = point, (largest(host(point)) or 1.0) / (largest(to_host(gradient)) or 1.0), 2.0
+        for _ in range(_TRIES):
+            self.tried = size
+            trial = self._projected(point, size * gradient, project)
+            if trial is not None and np.array_equal(host(trial), host(best)):
+                if best is not point or growth < 1:
+                    break
+                size *= growth
+                continue
+            try:
+                better = trial is not None and self.values.trial(trial) < best.value
+            except BudgetSpent:
+                break
+            if better:
+                assert trial is not None
+                best = trial
+            elif best is not point or growth < 1:
+                break
+            else:  # a shorter one
+                growth = 0.5
+            size *= growth
+        return best
+
     def _projected(self, point: Point, move: Array, project: Projector) -> Point | None:
         """P(w - move); None where Γ has no member on the support."""
         with suppress(EmptySlice):
@@ -135,7 +161,7 @@ class ValueStep:
         while tries:
             u = self._proposed(w, project, damping)
             if damping < 1e3 and model.reach(u) > reach:
-                damping = max(4 * damping, 1e-4)
+                damping = max(8 * damping, 0.03)
                 continue
             tries -= 1
             gain = model.c - model.predicted(u)
