@@ -175,10 +175,12 @@ class BoundLooks(Gradients):
         """Choose between another look at everything, from here, and a model of what mattered."""
         self.better = improved = gain > 0
         self.gained = gain
+        if improved:
+            self.far.kept = np.empty(0)
         if self.level and not improved and not self._news(host(point)):
             self.far.least = 2 * self.far.n_probes
         chosen = self._candidates(host(point), gradient, problem)
-        if chosen.size and self.values.affordable > self._cost(chosen.size):
+        if not self.far.hasty and chosen.size and self.values.affordable > self._cost(chosen.size):
             self.near, self.fresh, self.rent, self.earned, self.failed = True, True, 0.0, 0.0, 0
             if not self.effort or math.isnan(self.radius):
                 self.radius = self.far.given or max(length, self.far.mu if self.level else 0.0)

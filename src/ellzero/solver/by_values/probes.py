@@ -23,10 +23,13 @@ from .noise import Noise, difference_length, noise_of, rounding
 from .recovery import DENSE, Displacements, Recovery, recover
 
 FIRST = 24  # probes of a first guess
+_HASTY = 16  # probes for a step that is tried at once
 _FEWEST = 5  # values without which no probe is made
 _FEW = 8  # probes that any gradient has, where they can be paid for
 _GROWTH = 1.5
+_SMALL = 128  # probes that are not dear
 _TABLE = 7  # values for the noise
+_GLANCE = 3  # of them, which is enough where there is none
 _SHORT = 4  # fewer tell curvature from noise no more
 _REPEATS = 12  # further ones at the same point, if there is any
 _ROUGH = 0.03  # share of noise in a slope
@@ -95,6 +98,12 @@ class ProbedGradients(Gradients):
         What counts as a long way at the start.
     last : Recovery
         What the last probes told.
+    hasty : bool
+        Whether the last gradient was left unexplained on purpose, to try a step along it first.
+    kept, began : array of float, int
+        Its slopes, for the next gradient if that is one at the same point, and the iteration that they belong to.
+    known : array of int
+        Entries that mattered when the last gradient was explained: the first that are tried for the next one.
     spent, n_probes : int
         Values and probes of the last gradient.
     """
@@ -112,9 +121,10 @@ class ProbedGradients(Gradients):
         self.given, self.central, self.most = mu, central, most
         self.level, self.mu, self.n_table = math.nan, math.nan if mu is None else mu, 0
         self.least, self.n_probes, self.spent = FIRST, 0, 0
-        self.resolved = self.noisy = self.rough = self.flat = False
+        self.resolved = self.noisy = self.rough = self.flat = self.hasty = False
         self.squares = self.freedom = self.reach = 0.0
         self.last: Recovery | None = None
+        self.known, self.kept, self.began = np.empty(0, dtype=np.intp), np.empty(0), 0
 
     # What a resumed run needs.
 
@@ -132,14 +142,17 @@ class ProbedGradients(Gradients):
         "freedom",
         "reach",
         "flat",
+        "hasty",
+        "began",
     )
 
     def state(self) -> dict[str, Any]:
-        return plain({name: getattr(self, name) for name in self._facts})
+        return {**plain({name: getattr(self, name) for name in self._facts}), "known": self.known, "kept": self.kept}
 
     def restore(self, state: dict[str, Any]) -> None:
         for name in self._facts:
             setattr(self, name, type(getattr(self, name))(state[name]))
+        self.known, self.kept = state["known"].astype(np.intp), state["kept"]
 
     @property
     def noise(self) -> Noise | None:
@@ -173,10 +186,13 @@ class ProbedGradients(Gradients):
         n = int(min(_TABLE, values.affordable // 10))
         self.level = rounding(base)
         if n >= _SHORT:
-            table = values.at(w + 1e-6 * scale * np.outer(np.arange(1, n + 1), u))
-            drift = abs(float(values.at(w[None, :])[0]) - base)  # the same point once more: errors that no table shows
-            exact = rounding(largest(np.append(base, table[np.isfinite(table)])))
-            self.level = max(noise_of(np.append(base, table)), exact, drift if math.isfinite(drift) else 0.0)
+            line = w + 1e-6 * scale * np.outer(np.arange(1, n + 1), u)
+            again, *table = values.at(np.vstack([w, line[:_GLANCE]]))  # once more: errors that no table shows
+            drift = abs(again - base) if math.isfinite(again) else 0.0
+            exact = rounding(largest(np.append(base, table)[np.isfinite(np.append(base, table))]))
+            if not np.isfinite(table).all() or max(noise_of(np.append(base, table)), drift) > 10 * exact:
+                table = [*table, *values.at(line[_GLANCE:])]
+            self.level = max(noise_of(np.append(base, table)), exact, drift)
             self.noisy = self.level > 1e3 * exact
         if self.noisy:
             self.squares, self.freedom = self.level**2, 1.0
@@ -270,10 +286,13 @@ class ProbedGradients(Gradients):
             raise BudgetSpent
         base, before = self.values.base(point), self.values.counts.n_values
         self.level = self.level if self.noisy else max(rounding(base), 1e-300)
-        w, walsh = host(point), Walsh(self.values.risk.n_features, [*self.entropy, t])
+        self.began = self.began if self.kept.size else t
+        w, walsh = host(point), Walsh(self.values.risk.n_features, [*self.entropy, self.began])
         sides = 2 if self._two_sided else 1
-        most = self._most(sides)
-        slopes, moves, q = np.empty(0), np.empty((0, w.size)), min(FIRST, most)
+        slopes, moves = self.kept, np.empty((0, w.size))
+        most = min(self._most(sides) + slopes.size, max(self.complete, self.least))
+        haste = self._in_haste(most)
+        q = min(2 * slopes.size or (_HASTY if haste else FIRST), most)
         while True:
             new, where = self._slopes(w, base, walsh, slopes.size, q)
             slopes = np.append(slopes, new)
@@ -283,14 +302,17 @@ class ProbedGradients(Gradients):
                 units = np.sqrt(np.mean(moves**2, axis=0))
                 units[units == 0] = math.inf
                 probes = Displacements(moves / units)
-            found = recover(probes, slopes, self._error)
+            found = recover(probes, slopes, self._error, self.known)
             if where is not None:
                 found = replace(found, gradient=found.gradient / units, units=units)
             enough = self._explained(found) and q >= self.least
-            if enough or q >= most or self.values.affordable < sides:
+            self.hasty = haste and not enough and q < most
+            if enough or self.hasty or q >= most or self.values.affordable < sides:
                 break
             q = min(math.ceil(_GROWTH * q), most)
+        self.kept = slopes if self.hasty else np.empty(0)
         self.flat = not slopes[np.isfinite(slopes)].any()
+        self.known = np.flatnonzero(found.gradient) if found.unexplained <= DENSE else self.known
         self.n_probes, self.spent = q, self.values.counts.n_values - before
         self.resolved = self.resolved or found.significant().size > 0
         self._learn(found, slopes, w, walsh)
@@ -329,6 +351,11 @@ class ProbedGradients(Gradients):
         left = _SHARE * self.values.affordable / sides
         most = self.complete if not self.noisy else max(self.complete, self.least)
         return max(1, int(min(most, left)))
+
+    def _in_haste(self, most: int) -> bool:
+        """Whether a step along what few probes tell is tried first: where all of them cost much, or hardly more."""
+        first = self.n_probes == 0 and 2 * FIRST < self.complete <= _SMALL
+        return not (self.noisy or self.values.risk.inside) and (first or most < self.complete)
 
     def _slopes(
         self, w: np.ndarray, base: float, walsh: Walsh, first: int, last: int

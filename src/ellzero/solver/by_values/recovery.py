@@ -90,7 +90,9 @@ class Recovery:
         return gradient
 
 
-def recover(probes: Probes, slopes: np.ndarray, error: float = 0.0) -> Recovery:
+def recover(
+    probes: Probes, slopes: np.ndarray, error: float = 0.0, likely: np.ndarray | None = None
+) -> Recovery:
     """argmin_g Σ_r (slope_r - a - <u_r, g>)² over sparse g, the number of nonzeros being chosen on held-out slopes.
 
     The constant a takes up what all directions have in common: the curvature along them, mostly.
@@ -103,6 +105,8 @@ def recover(probes: Probes, slopes: np.ndarray, error: float = 0.0) -> Recovery:
         Along the first of them; NaN where there is none.
     error : float
         The standard deviation of the error of a slope, as far as it is known.
+    likely : array of int, optional
+        Entries that mattered elsewhere: where these explain what was kept back, hardly more slopes than they are do.
     """
     worth = np.isfinite(slopes)
     if np.count_nonzero(worth) < 4:
@@ -115,12 +119,20 @@ def recover(probes: Probes, slopes: np.ndarray, error: float = 0.0) -> Recovery:
     mean = float(values[seen].mean())
     total = float(np.sum((values[kept_back] - mean) ** 2))
     best, support, left = np.empty(0, dtype=np.intp), np.empty(0, dtype=np.intp), total
-    most, s = min(int(np.count_nonzero(seen)) // 3, probes.n_features), 1
-    while s <= most:
-        support, coefficients, residual = _pursuit(probes, values, seen, s, support)
+
+    def unexplained(support: np.ndarray, coefficients: np.ndarray) -> float:
         columns = probes.rows(0, slopes.size, support)[kept_back]
         wrong = values[kept_back] - coefficients[-1] - columns @ coefficients[:-1]
-        energy = float(wrong @ wrong)
+        return float(wrong @ wrong)
+
+    if likely is not None and 0 < likely.size <= 0.9 * np.count_nonzero(seen) - 2:
+        coefficients, _ = _fit(probes.rows(0, slopes.size, likely)[seen], values[seen])
+        if (energy := unexplained(likely, coefficients)) < 0.98 * left:
+            best, left = likely, energy
+    most, s = min(int(np.count_nonzero(seen)) // 3, probes.n_features), 1
+    while s <= most and left > 1e-12 * total:
+        support, coefficients, residual = _pursuit(probes, values, seen, s, support)
+        energy = unexplained(support, coefficients)
         if energy < 0.98 * left:
             best, left = support, energy
         if residual <= 1e-20 * total or s == probes.n_features:

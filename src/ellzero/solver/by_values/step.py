@@ -18,6 +18,7 @@ from .asking import host, largest
 from .looks import BoundLooks, step_length
 
 _TRIES = 8
+_REACH = 8.0  # how far a model is believed at first, in units of the distances in it
 
 
 class ValueStep:
@@ -35,7 +36,8 @@ class ValueStep:
         """The next point, or the same one if no step helped."""
         if self.looks.near:
             return self._by_model(point, gradient, project)
-        there = self._along(point, gradient, project)
+        along = self._roughly if self.looks.far.hasty else self._along
+        there = along(point, gradient, project)
         move = host(there) - host(point)
         length = step_length(host(there), move if move.any() else self.tried * to_host(gradient))
         gain = point.value - there.value if there is not point else 0.0
@@ -96,6 +98,31 @@ class ValueStep:
                 size, farther = 2.0 * self.size, True
         return best
 
+    def _roughly(self, point: Point, gradient: Array, project: Projector) -> Point:
+        """The best of few steps along a gradient that tells the way, but not how steep it is."""
+        best, size, growth = point, (largest(host(point)) or 1.0) / (largest(to_host(gradient)) or 1.0), 2.0
+        for _ in range(_TRIES):
+            self.tried = size
+            trial = self._projected(point, size * gradient, project)
+            if trial is not None and np.array_equal(host(trial), host(best)):
+                if best is not point or growth < 1:
+                    break
+                size *= growth
+                continue
+            try:
+                better = trial is not None and self.values.trial(trial) < best.value
+            except BudgetSpent:
+                break
+            if better:
+                assert trial is not None
+                best = trial
+            elif best is not point or growth < 1:
+                break
+            else:  # a shorter one
+                growth = 0.5
+            size *= growth
+        return best
+
     def _projected(self, point: Point, move: Array, project: Projector) -> Point | None:
         """P(w - move); None where Γ has no member on the support."""
         with suppress(EmptySlice):
@@ -127,22 +154,35 @@ class ValueStep:
     # By the model.
 
     def _by_model(self, point: Point, gradient: Array, project: Projector) -> Point:
-        """The model's minimiser, nearer and nearer until nothing speaks against it."""
+        """The model's minimiser, nearer until nothing speaks against it; and farther as long as values are as told."""
         looks, model, w = self.looks, self.looks.model, host(point)
-        there, again, limited, damping = point, False, False, 0.0
-        for _ in range(5 if to_host(gradient).any() else 0):
+        there, again, limited, damping, reach = point, False, False, 0.0, _REACH
+        tries = 5 if to_host(gradient).any() else 0
+        while tries:
             u = self._proposed(w, project, damping)
+            if damping < 1e3 and model.reach(u) > reach:
+                damping = max(8 * damping, 0.03)
+                continue
+            tries -= 1
             gain = model.c - model.predicted(u)
+            more = gain - (0.0 if there is point else point.value - there.value)
+            if there is not point and more <= max(6 * looks.level, 1e-3 * gain):
+                break
             limited = gain <= 6 * looks.level
-            if gain > 0 and model.reach(u) <= 8:
-                trial = point.risk.at(like(u, point.w))
+            trial, before = point.risk.at(like(u, point.w)), there
+            if more > 0:
                 with suppress(BudgetSpent):
-                    there = self._judge(trial, point, gain)
-                if there is not point:
-                    won = point.value - there.value
-                    again = abs(won - gain) > 0.02 * gain
+                    there = self._judge(trial, there, more)
+            if there is not before:
+                won = point.value - there.value
+                again = abs(won - gain) > 0.02 * gain
+                if again or not damping:
                     break
-            damping = max(4 * damping, 0.03)
+                tries, reach, damping = 3, _REACH * reach, damping / 64
+            elif there is not point:
+                break
+            else:
+                damping = max(4 * damping, 0.03)
         if there is not point and not limited:
             looks.radius = looks.far.given or max(0.5 * largest(host(there) - w), 1e-3 * looks.radius)
         gain = max(point.value - there.value, 1e-300) if there is not point else 0.0

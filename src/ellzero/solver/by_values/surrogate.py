@@ -155,7 +155,8 @@ class Surrogate:
     def _curvature(self, level: float, damping: float) -> np.ndarray:
         """H, made positive definite: eigenvalues that noise explains are not believed to be smaller than it."""
         values, vectors = np.linalg.eigh(self._H)
-        largest_one = max(float(np.abs(values).max(initial=0.0)), 1e-300)
+        slope = largest(self._g)
+        largest_one = max(largest(values), 1e-9 * slope, 1e-300)
         m = self.chosen.size
         bends = np.flatnonzero(np.concatenate([[0.0], np.zeros(m), np.eye(m)[np.triu_indices(m)]]))
         error = 0.0
@@ -165,7 +166,7 @@ class Surrogate:
             variance = float(np.median(np.einsum("ij,ij->j", unit, _solve(self._normal, unit))))
             error = level * math.sqrt(max(0.0, variance))
         floor = max(1e-8 * largest_one, 2 * error)
-        H = (vectors * np.maximum(values, floor)) @ vectors.T + damping * largest_one * np.eye(m)
+        H = (vectors * np.maximum(values, floor)) @ vectors.T + damping * max(largest_one, slope) * np.eye(m)
         return np.asarray(H / np.outer(self.size, self.size))
 
     def minimiser(
