@@ -3,7 +3,8 @@
 Seconds: cross-validation on all rows, ours and scikit-learn's own with an l1 penalty, in turns in one process, one
 thread. Scores: the best mean score of our cross-validation beside that of another checkout (`--against ../before`: its
 figures are kept until it is measured again). Beside others: eight real data sets, the same outer folds for everybody,
-each method in a process of its own; what a method chooses it chooses inside the training rows. Writes CHOOSING.md.
+each method and fold in a process of its own, which is ended where it exceeds `--limit`; what a method chooses it
+chooses inside the training rows. Writes CHOOSING.md from choosing.json, which keeps what was measured before.
 """
 
 import argparse
@@ -16,6 +17,7 @@ import subprocess
 import sys
 import time
 import warnings
+from statistics import median
 
 from .choosing_data import DATASETS, GOALS, Missing, load
 from .choosing_methods import METHODS, l1, ours
@@ -23,7 +25,7 @@ from .choosing_page import page
 from .peers.environments import ROOT, environment, python_for
 
 TARGET = ROOT / "benchmarks" / "CHOOSING.md"
-STORE = ROOT / "out" / "choosing.json"
+STORE = ROOT / "benchmarks" / "choosing.json"
 PARTS = ("seconds", "scores", "others")
 
 
@@ -34,14 +36,13 @@ def main(options=()):
     parser.add_argument("--data", nargs="+", choices=[*DATASETS, *GOALS])
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--against", help="a checkout whose cross-validation is measured for the scores")
-    parser.add_argument("--limit", type=int, default=300, help="seconds of the processor, for a method and data (300)")
+    parser.add_argument("--limit", type=int, default=300, help="seconds of the processor, for a method and fold (300)")
     args = parser.parse_args(list(options))
     stored = json.loads(STORE.read_text()) if STORE.exists() else {part: {} for part in (*PARTS, "before")}
     for part, key, command, source in plan(args):
-        told = measured(command, source, args.limit)
+        told = folded(command, source, args.limit) if part == "others" else measured(command, source, args.limit)
         stored[part][key] = told | {"date": time.strftime("%Y-%m-%d"), "load": round(os.getloadavg()[0], 1)}
         print(part, key, {name: value for name, value in stored[part][key].items() if name != "each"}, flush=True)
-        STORE.parent.mkdir(exist_ok=True)
         STORE.write_text(json.dumps(stored, indent=1, sort_keys=True) + "\n")
     TARGET.write_text(page(stored), encoding="utf-8")
     print(f"wrote {TARGET.relative_to(ROOT)}")
@@ -66,6 +67,21 @@ def plan(args):
             yield from (("others", f"{name}: {method}", ["others", name, method], here) for method in args.methods)
 
 
+def folded(command, source, limit):
+    """All outer folds of a method, up to the first that has no answer."""
+    folds = []
+    for fold in range(DATASETS[command[1]]):
+        told = measured([*command, str(fold)], source, limit)
+        if "note" in told:
+            return told
+        folds.append(told)
+    n, total, squares = (sum(told[name] for told in folds) for name in ("n", "total", "squares"))
+    error = total / n
+    deviation = max(squares / n - error**2, 0.0) / (n - 1)
+    middle = {name: median(told[name] for told in folds) for name in ("size", "cpu")}
+    return {"error": error, "se": deviation**0.5} | middle
+
+
 def measured(command, source, limit):
     """What a process of its own has found, or why not."""
     peer = METHODS[command[2]].peer if len(command) > 2 else None
@@ -82,7 +98,7 @@ def measured(command, source, limit):
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 5)),
     )  # fmt: skip
     if done.returncode == -signal.SIGXCPU:
-        return {"note": f"no answer in {limit} s"}
+        return {"note": f"more than {limit} s"}
     if done.returncode:
         return {"note": (done.stderr.strip().splitlines() or ["failed"])[-1][:160]}
     return json.loads(done.stdout.splitlines()[-1])
@@ -125,31 +141,29 @@ def scored(model):
     return {"k": int(model.k_), "best": float(folds.mean()), "error": error}
 
 
-def others(name, method):
-    """Every outer fold: errors, losses, sizes and processor seconds."""
+def others(name, method, fold):
+    """One outer fold: rows left out, the sums of their errors and of the squares of these, size, processor seconds."""
     import numpy as np
     from sklearn.model_selection import KFold, StratifiedKFold
     from sklearn.preprocessing import StandardScaler
 
     X, y, classify, scale = load(name)
     folds = (StratifiedKFold if classify else KFold)(DATASETS[name], shuffle=True, random_state=0)
-    errors, sizes, times = np.full(len(y), np.nan), [], []
-    for train, test in folds.split(X, y):
-        seen, left = X[train], X[test]
-        if scale:
-            units = StandardScaler().fit(seen)
-            seen, left = units.transform(seen), units.transform(left)
-        cpu, _, model = timed(METHODS[method].make(classify), seen, y[train])
-        said = np.asarray(model.predict(left)).ravel()
-        errors[test] = said != y[test] if classify else (said - y[test]) ** 2
-        coefficients = METHODS[method].coefficients(model, X.shape[1])
-        sizes.append(int((coefficients != 0).any(axis=0).sum()))
-        times.append(cpu)
-    if not classify:
-        errors /= y.var()
-    deviation = float(errors.std(ddof=1) / np.sqrt(len(y)))
-    spent = {"size": float(np.median(sizes)), "cpu": float(np.median(times))}
-    return {"error": float(errors.mean()), "se": deviation, **spent}
+    train, test = list(folds.split(X, y))[int(fold)]
+    seen, left = X[train], X[test]
+    if scale:
+        units = StandardScaler().fit(seen)
+        seen, left = units.transform(seen), units.transform(left)
+    some, full = (
+        slice(None, None, max(1, len(train) // 200)),
+        np.argsort(-np.asarray(abs(seen).sum(axis=0)).ravel())[:10],
+    )
+    METHODS[method].make(classify).fit(seen[some][:, full], y[train][some])  # loads and compiles what is done lazily
+    cpu, _, model = timed(METHODS[method].make(classify), seen, y[train])
+    said = np.asarray(model.predict(left)).ravel()
+    errors = (said != y[test]).astype(float) if classify else (said - y[test]) ** 2 / y.var()
+    size = int((METHODS[method].coefficients(model, X.shape[1]) != 0).any(axis=0).sum())
+    return {"n": len(test), "total": errors.sum(), "squares": (errors**2).sum(), "size": size, "cpu": cpu}
 
 
 def timed(model, X, y):
