@@ -12,6 +12,9 @@ from .spectrum import ROUNDING
 from .terms import LinearTerms
 
 
+_MEANS = 100.0  # times the square of a column without its mean is that of the mean: single precision is enough
+
+
 class LinearCurvature(Curvature):
     """G = ½∇²R(w) of a linear model: XᵀDX + (ridge/2)I, D = ½ share ℓ''(z), centred if there is an intercept.
 
@@ -85,10 +88,12 @@ class LinearCurvature(Curvature):
     def _new_columns(self, index: np.ndarray) -> Array:
         return self.images(index, np.eye(index.size))
 
-    def gathered(self, index: np.ndarray) -> np.ndarray | None:
-        columns = [self._cache.get(j) for j in index.tolist()]
-        found = [to_host(column)[index] for column in columns if column is not None]
-        return np.array(found, dtype=float) if len(found) == len(columns) else None
+    def remembered(self, index: np.ndarray) -> np.ndarray:
+        if not (self.exact and self.applies):
+            return self.block(index)
+        block = self.model.known.block(index, self.products)
+        block[np.diag_indices_from(block)] += 0.5 * self.model.ridge
+        return block
 
     def images(self, index: np.ndarray, vectors: np.ndarray) -> Array:
         """G[:, index] @ vectors, at one product with X for each vector; on its device if X is on one."""
@@ -108,6 +113,25 @@ class LinearCurvature(Curvature):
         if self.model.ridge:
             images[index_like(index, images)] += 0.5 * self.model.ridge * like(vectors, images)
         return images
+
+    def rough_images(self, index: np.ndarray, vectors: np.ndarray) -> Array:
+        design, intercept = self.model.design, self.model.fit_intercept
+        if not design.has_rough_adjoint or (intercept and not self._varied):
+            return self.images(index, vectors)
+        z = design.spanned(index, vectors)
+        if intercept:
+            z = z - self.means[index] @ vectors
+        images = design.rough_adjoint((self.weights if isinstance(self.weights, float) else self.weights[:, None]) * z)
+        self.spent += vectors.shape[1]
+        if self.model.ridge:
+            images[index] += 0.5 * self.model.ridge * vectors
+        return images
+
+    @cached_property
+    def _varied(self) -> bool:
+        """Whether columns are not much larger than what they are without their means."""
+        squares = self.total * self.means**2
+        return bool((squares <= _MEANS * self.diagonal).all())
 
     def _elsewhere(self, z: Array) -> np.ndarray:
         """XᵀDz where the rows are elsewhere: by one look at them."""
