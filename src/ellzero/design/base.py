@@ -105,8 +105,8 @@ class Design(ABC):
         """Whether Xᵀr is quicker in single precision, and has numbers of a fit size for it."""
         return False
 
-    def rough_adjoint(self, r: np.ndarray) -> np.ndarray:
-        """Xᵀr in single precision, for r of shape (n, c) on the host."""
+    def rough_adjoint(self, r: np.ndarray, out: np.ndarray) -> None:
+        """Write (Xᵀr)ᵀ in single precision, for r of shape (n, c) on the host."""
         raise NotImplementedError
 
     def square_sums(self, weights: np.ndarray) -> np.ndarray:

@@ -21,7 +21,6 @@ _IN_LINE = 8  # neighbours in a row that come from memory together
 _GATHER = 120  # products that cost as much as to gather a number
 _IN_BLOCK = 2**20  # numbers gathered at a time where columns are multiplied with each other
 _LARGE = 2**20  # numbers of X, of which single precision has the better of it
-_ABREAST = 2**13  # columns that are converted together
 _IN_NEAREST_CACHE, _IN_CACHE = 2**12, 2**18  # numbers that stay there while sums are taken
 
 
@@ -93,21 +92,20 @@ class Dense(Design):
         squares = self.squares[self.squares > 0]
         return self.X.size > _LARGE and bool(((squares > 1e-30) & (squares < 1e30)).all())
 
-    def rough_adjoint(self, r: np.ndarray) -> np.ndarray:
+    def rough_adjoint(self, r: np.ndarray, out: np.ndarray) -> None:
         """A few numbers at a time are converted, in the same place, for fresh memory is dear."""
         r, (n, p) = np.ascontiguousarray(r.T, dtype=np.float32), self.shape
-        width = min(p, _ABREAST)
+        width = min(p, max(1, _IN_CACHE // max(1, len(r))))
         height = min(n, _IN_BLOCK // width)
         few, part = np.zeros((height, width), dtype=np.float32), np.empty((len(r), width), dtype=np.float32)
-        found = np.zeros((len(r), p), dtype=np.float32)
+        out[:] = 0.0
         for start in range(0, n, height):
             for left in range(0, p, width):
                 block = self.X[start : start + height, left : left + width]
                 rows, columns = block.shape
                 few[:rows, :columns] = block
                 np.matmul(r[:, start : start + rows], few[:rows], out=part)
-                found[:, left : left + columns] += part[:, :columns]
-        return found.T
+                out[:, left : left + columns] += part[:, :columns]
 
     def columns(self, index: Array) -> Dense:
         return type(self)(self._gather(index))

@@ -114,18 +114,21 @@ class LinearCurvature(Curvature):
             images[index_like(index, images)] += 0.5 * self.model.ridge * like(vectors, images)
         return images
 
-    def rough_images(self, index: np.ndarray, vectors: np.ndarray) -> Array:
-        design, intercept = self.model.design, self.model.fit_intercept
-        if not design.has_rough_adjoint or (intercept and not self._varied):
-            return self.images(index, vectors)
-        z = design.spanned(index, vectors)
-        if intercept:
+    @property
+    def is_rough(self) -> bool:
+        return self.model.design.has_rough_adjoint and (not self.model.fit_intercept or self._varied)
+
+    def rough_images(self, index: np.ndarray, vectors: np.ndarray, out: np.ndarray) -> None:
+        if not self.is_rough:
+            super().rough_images(index, vectors, out)
+            return
+        z = self.model.design.spanned(index, vectors)
+        if self.model.fit_intercept:
             z = z - self.means[index] @ vectors
-        images = design.rough_adjoint((self.weights if isinstance(self.weights, float) else self.weights[:, None]) * z)
+        self.model.design.rough_adjoint((self.weights if isinstance(self.weights, float) else self.weights[:, None]) * z, out)
         self.spent += vectors.shape[1]
         if self.model.ridge:
-            images[index] += 0.5 * self.model.ridge * vectors
-        return images
+            out[:, index] += 0.5 * self.model.ridge * vectors.T
 
     @cached_property
     def _varied(self) -> bool:

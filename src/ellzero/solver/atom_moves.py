@@ -12,12 +12,12 @@ from .moves import Books, Exchange, inverse_where
 from .problem import Problem
 
 _SHARE = 0.5  # of an atom left out, inside the span of the kept columns; more is looked for at the end alone
-_FIRST = 32  # newcomers that are looked at first
+_FIRST = 16  # newcomers that are looked at first
 _WIDE = 64  # coordinates of an atom, so many that smaller ones are not filled up to it
 _JITTER = 1e-11  # of the square of a column: less than that is left of it, and it is taken for a combination of others
 _NUMBERS = 2**19  # held at a time
 _SIZES = 8  # of atoms, each by itself
-_ALSO = 0.25  # of the best gain, that another exchange must promise to be tried in the same round
+_ALSO = 0.05  # of the best gain, that another exchange must promise to be tried in the same round
 
 
 @dataclass

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .._core.arrays import Array, to_host
+from .._core.arrays import Array, index_like, to_host
 from ..risks.base import Point
 from ..risks.damped import Damped
 from .exchanges import SwapSearch
@@ -45,7 +45,7 @@ def from_damped(state: State, search: SwapSearch, again: Again) -> Point | None:
     for share in _OF_ATOMS if whole else _LADDER:
         damped = dataclasses.replace(state.problem, risk=Damped(risk, share * size, search.model))
         if whole:
-            start, units = damped.risk.at(x), state.units
+            start, units = damped.risk.at(x, index_like(known, x)), state.units
         else:
             rung = again(damped, x)
             start, units = rung.best, rung.units
@@ -57,4 +57,4 @@ def from_damped(state: State, search: SwapSearch, again: Again) -> Point | None:
         search.cut = search.cut or climb.cut or state.clock.over
         if search.cut or np.array_equal(np.flatnonzero(to_host(x)), known):
             return None
-    return search.improve(risk.at(x))
+    return search.improve(risk.at(x, index_like(np.flatnonzero(to_host(x)), x)))

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .._core.arrays import to_host
 from ..risks.curvature import Curvature
 
 _LEAST = 1e-6  # of the square of a column: so much of it the others must leave, as for an accurate refit
@@ -66,12 +65,12 @@ class Span:
         if not (np.diagonal(R) ** 2 > _LEAST * diagonal).all():
             return False
         last = np.linalg.solve(R, np.eye(every.size)[:, m:])
-        rows = to_host(self.model.rough_images(every, last)).T
-        if len(self.room) < every.size or self.room.dtype != rows.dtype:  # memory that is not written to is not taken
-            known, self.room = self.V, np.empty((2 * every.size, rows.shape[1]), dtype=rows.dtype)
+        if len(self.room) < every.size:  # memory that is not written to is not taken
+            known, kind = self.V, np.float32 if self.model.is_rough else np.float64
+            self.room = np.empty((every.size + max(m, 64), self.model.diagonal.size), dtype=kind)
             if m:
                 self.room[:m] = known
-        self.room[m : every.size] = rows
+        self.model.rough_images(every, last, self.room[m : every.size])
         self.columns, self.R = every, R
         return True
 
