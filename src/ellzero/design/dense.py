@@ -78,9 +78,10 @@ class Dense(Design):
 
     def _are_few(self, columns: Array) -> bool:
         """Whether these are gathered more quickly than all are multiplied: those that share lines of the cache are."""
-        if columns.shape[0] <= self._few_columns or self._by_columns or not isinstance(columns, np.ndarray):
-            return columns.shape[0] <= self._few_columns
-        return columns.size <= self._kept_columns and np.unique(columns // _IN_LINE).size <= self._few_columns
+        few = bool(columns.shape[0] <= self._few_columns)
+        if few or self._by_columns or not isinstance(columns, np.ndarray):
+            return few
+        return columns.size <= self._kept_columns and bool(np.unique(columns // _IN_LINE).size <= self._few_columns)
 
     def adjoint(self, r: Array) -> Array:
         return self._transpose @ r if r.ndim == 1 else (r.T @ self.X).T

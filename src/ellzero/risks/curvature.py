@@ -94,8 +94,21 @@ class Curvature(ABC):
         return False
 
     def rough_images(self, index: np.ndarray, vectors: np.ndarray, out: np.ndarray) -> None:
-        """Write (G[:, index] @ vectors)ᵀ, in single precision if that is quicker, for vectors of size 1 in its metric."""
+        """Write (G[:, index] @ vectors)ᵀ for vectors of size 1 in the metric of G; in single precision where rough."""
         out[:] = to_host(self.images(index, vectors)).T
+
+    def blocks(self, index: np.ndarray) -> np.ndarray:
+        """G[J, J] for each row J of an array of shape (m, g), in which -1 is no coordinate: zeros in its place."""
+        m, g = index.shape
+        found, step = np.zeros((m, g, g)), max(1, _TOGETHER // g)
+        for start in range(0, m, step):
+            some = index[start : start + step]
+            members = np.unique(some[some >= 0])
+            block = np.zeros((members.size + 1, members.size + 1))
+            block[:-1, :-1] = self.block(members)
+            place = np.where(some >= 0, np.searchsorted(members, some), members.size)
+            found[start : start + step] = block[place[:, :, None], place[:, None, :]]
+        return found
 
     def correction(self, w: np.ndarray, state: Any) -> np.ndarray | None:
         """argmin R(w + u) over u for a quadratic R, more accurately than by G; None where there is no better way.

@@ -19,7 +19,7 @@ class KnownProducts:
     """XᵀΩX on the columns that were asked for so far.
 
     Supports that follow each other are nearly the same, so hardly anything is computed anew: m new columns beside W
-    known ones take m(|W| + m) products, and not (|W| + m)². A block that takes fewer by itself is not kept.
+    known ones take m(|W| + m) products, and not (|W| + m)².
 
     Parameters
     ----------
@@ -41,11 +41,8 @@ class KnownProducts:
     def block(self, index: np.ndarray, cross: Cross) -> np.ndarray:
         """Those of some columns with each other; what is not known is computed by `cross`."""
         new = index[self.place[index] < 0]
-        if self.index.size and index.size**2 < new.size * (self.index.size + new.size):  # little of it is known
-            return cross(index, index)
         if new.size:
-            old = self.index.size
-            if (old + new.size) ** 2 > self.room or old > 2 * index.size:  # products with what is not in use are lost
+            if (self.index.size + new.size) ** 2 > self.room:
                 self._keep(index[self.place[index] >= 0])
             self._add(new, cross)
         place = self.place[index]

@@ -11,7 +11,6 @@ from .known import KnownProducts
 from .spectrum import ROUNDING
 from .terms import LinearTerms
 
-
 _MEANS = 100.0  # times the square of a column without its mean is that of the mean: single precision is enough
 
 
@@ -125,7 +124,9 @@ class LinearCurvature(Curvature):
         z = self.model.design.spanned(index, vectors)
         if self.model.fit_intercept:
             z = z - self.means[index] @ vectors
-        self.model.design.rough_adjoint((self.weights if isinstance(self.weights, float) else self.weights[:, None]) * z, out)
+        self.model.design.rough_adjoint(
+            (self.weights if isinstance(self.weights, float) else self.weights[:, None]) * z, out
+        )
         self.spent += vectors.shape[1]
         if self.model.ridge:
             out[:, index] += 0.5 * self.model.ridge * vectors.T

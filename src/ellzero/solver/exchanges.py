@@ -220,7 +220,7 @@ class SwapSearch:
             pairs = PairMoves(
                 self.problem, books, model, self._worth, *moves.nearest(NEWCOMERS // (1 if single else 2))
             )
-            self.contested = pairs.contested
+            self.contested = pairs.contested if exact else 1.0
             best = self._try(pairs.ranked(0.0 if exact else DOUBT, least)[:BATCH], point, S)
         return None if best is point else best
 

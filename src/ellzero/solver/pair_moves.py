@@ -49,7 +49,8 @@ class PairMoves:
     @property
     def contested(self) -> float:
         """The share of the places for which a newcomer gains at least half of what they cost."""
-        return float(np.mean(self.net.max(axis=0, initial=-np.inf) > (_HOPE - 1) * self.cost)) if self.cost.size else 0.0
+        near = self.net.max(axis=0, initial=-np.inf) > (_HOPE - 1) * self.cost
+        return float(near.mean()) if near.size else 0.0
 
     def ranked(self, doubt: float, least: float) -> list[Exchange]:
         """Those that pay, or nearly, by their gain."""
@@ -65,7 +66,8 @@ class PairMoves:
         places = [np.concatenate([self.places[i], self.places[j]]) for _, i, j in sorted(pairs, reverse=True)[:_PAIRS]]
         inverses = inverses_of_blocks([self.books.H[P[:, None], P] for P in places])
         removals = [(P, M, *self._slopes(P, M)) for P, M in zip(places, inverses, strict=True)]
-        found = [move for removal in self._hopeful(removals, doubt, least) for move in self._best(*removal, doubt, least)]
+        hopeful = self._hopeful(removals, doubt, least)
+        found = [move for removal in hopeful for move in self._best(*removal, doubt, least)]
         return sorted(found, key=lambda move: -move.gain)
 
     def _hopeful(self, removals: list[_Removal], doubt: float, least: float) -> list[_Removal]:

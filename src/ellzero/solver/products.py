@@ -66,7 +66,7 @@ class Products:
         return None if self.span is None or not S.size else self.span.of(S)
 
     def slopes(self, point: Point, S: np.ndarray) -> np.ndarray | None:
-        """-½∇R outside the support S of a point, as accurately as slopes are compared; None where that is not at hand."""
+        """-½∇R outside the support S of a point, as accurate as slopes have to be; None where that is not at hand."""
         w = to_host(point.w).astype(float)
         if self.span is None:
             W = w.reshape(self.b.shape)

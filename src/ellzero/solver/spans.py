@@ -8,6 +8,7 @@ import numpy as np
 
 from ..risks.curvature import Curvature
 
+_FEW = 64
 _LEAST = 1e-6  # of the square of a column: so much of it the others must leave, as for an accurate refit
 
 
@@ -38,7 +39,8 @@ class Span:
     def of(self, S: np.ndarray) -> Kept | None:
         """What is seen of the kept columns S, in this order; None where they nearly depend on each other."""
         new = np.setdiff1d(S, self.columns)
-        if new.size and not (self._reaches(new) or (self.columns.size and self._begun_anew(S))):
+        many = self.columns.size + new.size > 3 * S.size + _FEW  # each of them costs a little in every product
+        if new.size and (many or not self._reaches(new)) and not (self.columns.size and self._begun_anew(S)):
             return None
         place = {j: i for i, j in enumerate(self.columns.tolist())}
         at = np.array([place[j] for j in S.tolist()], dtype=np.intp)
@@ -92,7 +94,7 @@ class Kept:
         return np.asarray(((self.R @ U).astype(self.V.dtype).T @ self.V).T, dtype=float)
 
     def overlaps(self, index: np.ndarray, H: np.ndarray) -> np.ndarray:
-        """C_J H C_Jᵀ with H = inv(G_SS) for each row J of an array of indices: what of J lies in the span of S.
+        """C_J H C_Jᵀ with H = inv(G_SS), no damping, for each row J of an array of indices: what lies in the span of S.
 
         It is what lies in that of T, V_JᵀV_J, less what lies in the part of this that is orthogonal to S.
         """
