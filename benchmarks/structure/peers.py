@@ -39,7 +39,7 @@ def problem(name, seed):
 
 
 class Ellzero:
-    package, requires, python, seeds = "ellzero", (), None, range(5)
+    package, requires, python, seeds = "ellzero", (), None, range(100)
     settings = "minimize(LeastSquares(X, y), Groups(20, group)): the default"
 
     def load(self):
@@ -52,7 +52,7 @@ class Ellzero:
 
 
 class Abess:
-    package, requires, python, seeds = "abess", ("abess",), None, range(5)
+    package, requires, python, seeds = "abess", ("abess",), None, range(100)
     settings = "LinearRegression(support_size=20, group=group, fit_intercept=False)"
 
     def load(self):

@@ -13,6 +13,7 @@ from ..peers.environments import ROOT, environment, python_for
 
 PAGE = ROOT / "benchmarks" / "STRUCTURE.md"
 SEEDS = range(5)
+HELD_OUT = range(20, 25)  # nobody looked at these before the thresholds of the solver were chosen; the harder problems
 TIE, OPTIMAL = 1e-6, 1e-6  # relative; differences below it are rounding
 
 
@@ -59,7 +60,7 @@ def peers():
 
     rows = []
     for name in PROBLEMS:
-        for seed in SEEDS:
+        for seed in seeds(name):
             for who, solver in SOLVERS.items():
                 python, why = python_for(solver)
                 row = {"problem": name, "seed": seed, "solver": who}
@@ -70,6 +71,11 @@ def peers():
                 rows.append(row)
                 print(json.dumps(row), flush=True)
     PAGE.write_text(page(rows), encoding="utf-8")
+
+
+def seeds(name):
+    """Those of a problem: where groups are easily told apart there is nothing to hold out."""
+    return [*SEEDS, *(HELD_OUT if name != "plain" else ())]
 
 
 def _run(python, who, name, seed):
@@ -95,6 +101,7 @@ def page(rows):
         "R is (1/n)||Xw - y||² of the support refitted. A *pass* is the time of one `Xᵀr` in the same process;",
         "seconds are those of the processor, the median of three calls after the first. Bold: no peer has a lower R,",
         "and no peer that reaches this R takes fewer passes. The last column: whether no peer takes fewer passes.",
+        "Seeds that were held out were looked at by nobody before the thresholds of the solver were chosen.",
         "",
         *(f"- {who}: {solver.settings}" for who, solver in SOLVERS.items()),
         "",
@@ -108,7 +115,7 @@ def page(rows):
         ]
         lines[-1] += " | fewest of all |"
         lines.append("| ---: " * (4 + 2 * len(others)) + "|")
-        for seed in SEEDS:
+        for seed in seeds(name):
             mine = {row["solver"]: row for row in rows if (row["problem"], row["seed"]) == (name, seed)}
             lines.append(_line(seed, mine, others))
         lines.append("")
@@ -122,7 +129,11 @@ def _line(seed, mine, others):
     cost = {id(row): row["seconds"] / row["pass"] for row in (ours, *theirs)}
     reach = [cost[id(row)] for row in theirs if row["R"] <= ours["R"] * (1 + TIE)]
     quick = all(cost[id(ours)] < other for other in reach)
-    cells = [str(seed), _bold(f"{ours['R']:.6g}", good), _bold(f"{cost[id(ours)]:.0f}", quick)]
+    cells = [
+        f"{seed}, held out" if seed in HELD_OUT else str(seed),
+        _bold(f"{ours['R']:.6g}", good),
+        _bold(f"{cost[id(ours)]:.0f}", quick),
+    ]
     for who in others:
         row = mine[who]
         cells += [f"{row['R']:.6g}", f"{cost[id(row)]:.0f}"] if "R" in row else [row["note"], ""]

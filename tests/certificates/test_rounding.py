@@ -7,13 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import ellzero as ez
 from ellzero.certificates import CertificateStatus
 from ellzero.certificates.answer import without_copies
 from ellzero.certificates.quadratic_form import lack_of_convexity
 from ellzero.certificates.smooth_parts import FormPart
-from ellzero.risks import LinearModel
+from ellzero.risks import LinearModel, accuracy
 from ellzero.risks.accuracy import accurate_product
 
 S = ez.sets
@@ -43,6 +44,16 @@ def test_products_in_twice_the_precision(seed):
         exact = sum(a * b for a, b in zip(fractions(X[i]), fractions(w), strict=True)) - F(float(y[i]))
         assert abs(F(float(high[i])) + F(float(low[i])) - exact) <= F(float(off[i]))
     assert (off <= 1e-24 * (np.abs(X) @ np.abs(w) + np.abs(y))).all()
+
+
+@pytest.mark.parametrize("at_a_time", [1, 20, 2**15])
+def test_products_do_not_depend_on_how_many_columns_are_taken_together(at_a_time, monkeypatch):
+    _, X, y, w = cancelling(0)
+    expected = accurate_product(sp.csc_array(X), w, y)
+    monkeypatch.setattr(accuracy, "_AT_A_TIME", at_a_time)
+    for order in "CF":
+        for found, one in zip(accurate_product(np.asarray(X, order=order), w, y), expected, strict=True):
+            np.testing.assert_array_equal(found, one)
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -352,6 +352,20 @@ def test_gathered_columns_are_those_of_the_matrix(order):
         last = index
 
 
+def test_neighbours_are_gathered_in_larger_numbers(monkeypatch):
+    """A row is read in lines of eight numbers: groups of columns side by side need fewer of these than others."""
+    X = np.random.default_rng(0).standard_normal((100, 3200))
+    design, looked = as_design(X), []
+    gather = type(design)._gather
+    monkeypatch.setattr(type(design), "_gather", lambda self, index: looked.append(index.size) or gather(self, index))
+    for support, few in ((np.arange(400), True), (np.arange(0, 3200, 8), False), (np.arange(700), False)):
+        w = np.zeros(3200)
+        w[support] = 1.0
+        looked.clear()
+        np.testing.assert_allclose(design.forward(w, support), X @ w, atol=1e-12)
+        assert looked == [support.size] * few
+
+
 def test_nothing_gathered_outlives_a_run():
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((100, 600)), rng.standard_normal(100)

@@ -7,6 +7,7 @@ import pytest
 from benchmarks.structure.cases import judge
 
 import ellzero as ez
+from ellzero.solver import finishes
 from ellzero.solver.exchanges import SwapSearch
 from ellzero.solver.problem import make_problem
 from ellzero.sparsity import Groups, PerGroup
@@ -117,3 +118,40 @@ def test_nothing_of_several_outputs(sparsity, gamma, method):
         result = ez.minimize(risk, sparsity, gamma, method=method)
         assert not result.x.any()
         assert result.fun == pytest.approx(risk.value(np.zeros(risk.n_features)))
+
+
+class TestFurtherStarts:
+    """From damped problems, where exchanges had much to mend and many groups have a rival that is nearly as good."""
+
+    def asked(self, correlation, monkeypatch, seed=0):
+        rng, group = np.random.default_rng(seed), np.repeat(np.arange(60), 3)
+        X = rng.standard_normal((150, group.size))
+        for j in range(1, group.size):
+            X[:, j] = correlation * X[:, j - 1] + np.sqrt(1 - correlation**2) * X[:, j]
+        signal = X @ (rng.standard_normal(group.size) * np.isin(group, rng.choice(60, 10, replace=False)))
+        y = signal + 0.5 * signal.std() * rng.standard_normal(150)
+        asked, shares, likely = [], [], finishes._likely
+        with monkeypatch.context() as patch:
+            patch.setattr(finishes, "_MUCH", -1.0)  # however little was mended
+            patch.setattr(finishes, "from_damped", lambda *_: asked.append(1))
+            patch.setattr(finishes, "_likely", lambda *how: shares.append(how[1].contested) or likely(*how))
+            ez.minimize(ez.risks.LeastSquares(X, y), Groups(10, group))
+        return bool(asked), shares
+
+    def test_are_made_where_rivals_are_near(self, monkeypatch):
+        made = {
+            correlation: [self.asked(correlation, monkeypatch, seed) for seed in range(6)] for correlation in (0, 0.97)
+        }
+        for found in made.values():
+            assert all(asked == any(share > 0.3 for share in shares) for asked, shares in found)
+        assert sum(asked for asked, _ in made[0.97]) > sum(asked for asked, _ in made[0])
+
+    def test_the_share_of_contested_places_is_counted(self):
+        """Two of three groups have a copy with a little noise, which gains nearly what they cost."""
+        rng, group = np.random.default_rng(0), np.repeat(np.arange(6), 2)
+        X = rng.standard_normal((200, 12))
+        X[:, 6:10] = X[:, :4] + 0.1 * rng.standard_normal((200, 4))
+        risk = ez.risks.LeastSquares(X, X[:, :6].sum(axis=1) + 0.1 * rng.standard_normal(200))
+        search = SwapSearch(make_problem(risk, Groups(3, group), ez.sets.Everywhere(), None))
+        search.improve(search._refit(np.arange(6), None))
+        assert search.contested == pytest.approx(2 / 3)

@@ -54,6 +54,16 @@ class TestReading:
             sparsity = Groups(1, labels)
             assert sparsity.atoms.tolist() == [0, -1, 1] and sparsity.free.tolist() == [1]
 
+    def test_numbers_in_an_array_are_labels_like_others(self):
+        labels = np.array([7, -1, 7, 3, 3, -1, 0])
+        for k in (1, 2):
+            groups, same = Groups(k, labels), Groups(k, labels.tolist())
+            assert groups.labels == same.labels == [7, -1, 3, 0] and type(groups.labels[0]) is int
+            np.testing.assert_array_equal(groups.atoms, same.atoms)
+        for empty in (np.array([], dtype=int), []):
+            with pytest.raises(ValueError, match="must not be empty"):
+                Groups(1, empty)
+
     def test_lists_of_indices(self):
         v = np.array([1.0, 2.0, 3.0, 0.5, 0.1])
         for groups in ([[0, 3], [2]], {"x": [3, 0], "y": [2], "none": []}):

@@ -18,6 +18,8 @@ def read_groups(groups: Any, if_overlapping: str = _OVERLAPPING_CAPS) -> tuple[d
         raise TypeError(f"groups must be a label for each coordinate, or lists of indices, got {groups!r}")
     if isinstance(groups, Mapping):
         return _read_index_lists(groups, if_overlapping)
+    if isinstance(groups, np.ndarray) and groups.ndim == 1 and groups.size and groups.dtype.kind in "iu":
+        return _of_numbers(groups), groups.size
     entries = groups.tolist() if hasattr(groups, "tolist") else list(groups)
     if not entries:
         raise ValueError("groups must not be empty: give a label for each coordinate, or lists of indices")
@@ -32,6 +34,14 @@ def read_groups(groups: Any, if_overlapping: str = _OVERLAPPING_CAPS) -> tuple[d
         except TypeError as error:
             raise TypeError(f"the group label of coordinate {i} must be hashable, got {label!r}") from error
     return {name: np.array(index, dtype=np.intp) for name, index in members.items()}, len(entries)
+
+
+def _of_numbers(labels: np.ndarray) -> dict[Any, np.ndarray]:
+    """{label: increasing indices} in the order in which labels appear, none of which is missing."""
+    order = np.argsort(labels, kind="stable").astype(np.intp)
+    names, starts = np.unique(labels[order], return_index=True)
+    members = dict(zip(names.tolist(), np.split(order, starts[1:]), strict=True))
+    return dict(sorted(members.items(), key=lambda item: int(item[1][0])))
 
 
 def _is_missing(label: Any) -> bool:

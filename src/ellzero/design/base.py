@@ -103,6 +103,15 @@ class Design(ABC):
         A, B = (to_host(in_double(self.columns(index).dense())) for index in (left, right))
         return np.asarray(A.T @ (weights * B.T).T)
 
+    @property
+    def has_rough_adjoint(self) -> bool:
+        """Whether Xᵀr is quicker in single precision, and has numbers of a fit size for it."""
+        return False
+
+    def rough_adjoint(self, r: np.ndarray, out: np.ndarray) -> None:
+        """Write (Xᵀr)ᵀ in single precision, for r of shape (n, c) on the host."""
+        raise NotImplementedError
+
     def square_sums(self, weights: np.ndarray) -> np.ndarray:
         """Σ_i ω_i X_ij² for every column j, on the host and in double precision; ω may have several columns."""
         raise NotImplementedError

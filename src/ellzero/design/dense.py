@@ -17,8 +17,10 @@ from .base import SMALL, Design, check_kind, in_double, is_native_float, not_fin
 # wins on small matrices.
 _ROW_ORDER_SHARE = 32
 _COLUMN_ORDER_SHARE = 5
+_IN_LINE = 8  # neighbours in a row that come from memory together
 _GATHER = 120  # products that cost as much as to gather a number
 _IN_BLOCK = 2**20  # numbers gathered at a time where columns are multiplied with each other
+_LARGE = 2**20  # numbers of X, of which single precision has the better of it
 _IN_NEAREST_CACHE, _IN_CACHE = 2**12, 2**18  # numbers that stay there while sums are taken
 
 
@@ -67,15 +69,44 @@ class Dense(Design):
         return design
 
     def forward(self, w: Array, support: Array | None = None) -> Array:
-        if support is not None and support.shape[0] <= self._few_columns:
+        if support is not None and self._are_few(support):
             values = take(w, support)
             if isinstance(values, np.ndarray) and not values.any():  # the origin, where most runs start
                 return np.zeros((self.shape[0], *values.shape[1:]), dtype=values.dtype)
             return self._gather(support) @ values
         return self.X @ w
 
+    def _are_few(self, columns: Array) -> bool:
+        """Whether these are gathered more quickly than all are multiplied: those that share lines of the cache are."""
+        few = bool(columns.shape[0] <= self._few_columns)
+        if few or self._by_columns or not isinstance(columns, np.ndarray):
+            return few
+        return columns.size <= self._kept_columns and bool(np.unique(columns // _IN_LINE).size <= self._few_columns)
+
     def adjoint(self, r: Array) -> Array:
         return self._transpose @ r if r.ndim == 1 else (r.T @ self.X).T
+
+    @property
+    def has_rough_adjoint(self) -> bool:
+        if not (self.in_memory and isinstance(self.X, np.ndarray) and self.X.dtype == np.float64):
+            return False
+        squares = self.squares[self.squares > 0]
+        return self.X.size > _LARGE and bool(((squares > 1e-30) & (squares < 1e30)).all())
+
+    def rough_adjoint(self, r: np.ndarray, out: np.ndarray) -> None:
+        """A few numbers at a time are converted, in the same place, for fresh memory is dear."""
+        r, (n, p) = np.ascontiguousarray(r.T, dtype=np.float32), self.shape
+        width = min(p, max(1, _IN_CACHE // max(1, len(r))))
+        height = min(n, _IN_BLOCK // width)
+        few, part = np.zeros((height, width), dtype=np.float32), np.empty((len(r), width), dtype=np.float32)
+        out[:] = 0.0
+        for start in range(0, n, height):
+            for left in range(0, p, width):
+                block = self.X[start : start + height, left : left + width]
+                rows, columns = block.shape
+                few[:rows, :columns] = block
+                np.matmul(r[:, start : start + rows], few[:rows], out=part)
+                out[:, left : left + columns] += part[:, :columns]
 
     def columns(self, index: Array) -> Dense:
         return type(self)(self._gather(index))
@@ -141,8 +172,8 @@ class Dense(Design):
         block = self.X[rows, :]
         if index is not None and not isinstance(block, np.ndarray):
             block = take(block, index, axis=1)
-        elif index is not None:  # selected along the axis that is far apart in memory
-            block = block.T[index].T if self._by_columns else np.take(block, index, axis=1, mode="clip")
+        elif index is not None:
+            block = block.T[index].T
         block = to_host(in_double(block))
         return block if root is None else block * root
 

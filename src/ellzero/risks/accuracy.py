@@ -8,6 +8,7 @@ value and its rounding error, both floating-point numbers (Dekker 1971, Knuth), 
 import copy
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -18,6 +19,7 @@ LARGEST = 2000
 #: multiplications for XᵀX, some seconds
 AFFORDABLE = 2e11
 EPS = float(np.finfo(np.float64).eps)
+_AT_A_TIME = 2**15  # numbers whose products are taken together
 _SPLIT = 134217729.0  # 2^27 + 1
 TINY = 1e-300  # more than what a product loses that underflows
 
@@ -221,19 +223,26 @@ def accurate_product(X: Any, w: np.ndarray, *less: np.ndarray) -> tuple[np.ndarr
     for vector in less[1:]:
         high, rest = two_sum(high, -vector)
         low, size, s = low + rest, size + np.abs(vector), s + 1
-    for j in np.flatnonzero(w):
-        where: Any = slice(None)
-        if isinstance(X, np.ndarray):
-            values = X[:, j]
-        else:
-            part = slice(X.indptr[j], X.indptr[j + 1])
-            where, values = X.indices[part], X.data[part]
-        product, rest = two_product(values, w[j])
+    for where, product, rest in _products(X, w):
         high[where], more = two_sum(high[where], product)
         low[where] += rest + more
         size[where] += np.abs(product)
     # (γ² + eps²)·size, γ = s·eps (Ogita, Rump & Oishi 2005, Proposition 5.5), and what underflows
     return high, low, ((2 * s + 8) * EPS) ** 2 * size + (s + 1) * TINY * (size > 0)
+
+
+def _products(X: Any, w: np.ndarray) -> Iterator[tuple[Any, np.ndarray, np.ndarray]]:
+    """For each nonzero of w the rows in which its column has entries, these times it, and the rounding errors."""
+    used = np.flatnonzero(w)
+    if isinstance(X, np.ndarray):  # a few at a time, which stay in the cache
+        step = max(1, _AT_A_TIME // max(1, len(X)))
+        for some in (used[start : start + step] for start in range(0, used.size, step)):
+            for product, rest in zip(*two_product(X.T[some], w[some, None]), strict=True):
+                yield slice(None), product, rest
+        return
+    for j in used:
+        part = slice(X.indptr[j], X.indptr[j + 1])
+        yield X.indices[part], *two_product(X.data[part], w[j])
 
 
 def _accurate_sum(*parts: np.ndarray) -> tuple[float, float, float]:

@@ -140,6 +140,9 @@ class Risk(SelfKnowledge, ABC):
         """The risk at 0; some keep it for the time of a run."""
         return self.at(self.zero)
 
+    def starts_at(self, origin: Point) -> None:
+        """Take note of the point at 0 where a run begins, for the time of the run."""
+
     def value(self, w: Array) -> float:
         """R(w)."""
         return self.at(self.as_vector(w)).value

@@ -87,9 +87,18 @@ class Curvature(ABC):
         """G[rows, columns]."""
         return np.asarray(to_host(self.columns(columns))[rows], dtype=float)
 
-    def gathered(self, index: np.ndarray) -> np.ndarray | None:
-        """G[index, index] from columns that were computed before, without a look at the data; None if one was not."""
-        return None
+    def remembered(self, index: np.ndarray) -> np.ndarray:
+        """G[index, index], in which what was computed before is not computed anew where that counts."""
+        return self.block(index)
+
+    @property
+    def is_rough(self) -> bool:
+        """Whether images in single precision are the quicker ones."""
+        return False
+
+    def rough_images(self, index: np.ndarray, vectors: np.ndarray, out: np.ndarray) -> None:
+        """Write (G[:, index] @ vectors)ᵀ for vectors of size 1 in the metric of G; in single precision where rough."""
+        out[:] = to_host(self.images(index, vectors)).T
 
     def blocks(self, index: np.ndarray) -> np.ndarray:
         """G[J, J] for each row J of an array of shape (m, g), in which -1 is no coordinate: zeros in its place."""
@@ -232,9 +241,8 @@ class DampedCurvature(Derived):
     def towards_piece(self, share: float) -> Curvature:
         return DampedCurvature(self.inner.towards_piece(share), self.damping)
 
-    def gathered(self, index: np.ndarray) -> np.ndarray | None:
-        found = self.inner.gathered(index)
-        return None if found is None else found + np.diag(self.damping[index])
+    def remembered(self, index: np.ndarray) -> np.ndarray:
+        return self.inner.remembered(index) + np.diag(self.damping[index])
 
     def blocks(self, index: np.ndarray) -> np.ndarray:
         found, every = self.inner.blocks(index).copy(), np.arange(index.shape[1])

@@ -309,6 +309,9 @@ class LinearModel(LinearTerms):
     def origin(self) -> Point:
         return self.at(self.zero)
 
+    def starts_at(self, origin: Point) -> None:
+        vars(self)["origin"] = origin
+
     def forget(self) -> None:
         for name in ("known", "origin"):
             vars(self).pop(name, None)

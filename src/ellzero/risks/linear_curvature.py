@@ -11,6 +11,8 @@ from .known import KnownProducts
 from .spectrum import ROUNDING
 from .terms import LinearTerms
 
+_MEANS = 100.0  # times the square of a column without its mean is that of the mean: single precision is enough
+
 
 class LinearCurvature(Curvature):
     """G = ½∇²R(w) of a linear model: XᵀDX + (ridge/2)I, D = ½ share ℓ''(z), centred if there is an intercept.
@@ -86,10 +88,12 @@ class LinearCurvature(Curvature):
     def _new_columns(self, index: np.ndarray) -> Array:
         return self.images(index, np.eye(index.size))
 
-    def gathered(self, index: np.ndarray) -> np.ndarray | None:
-        columns = [self._cache.get(j) for j in index.tolist()]
-        found = [to_host(column)[index] for column in columns if column is not None]
-        return np.array(found, dtype=float) if len(found) == len(columns) else None
+    def remembered(self, index: np.ndarray) -> np.ndarray:
+        if not (self.exact and self.applies):
+            return self.block(index)
+        block = self.model.known.block(index, self.products)
+        block[np.diag_indices_from(block)] += 0.5 * self.model.ridge
+        return block
 
     def images(self, index: np.ndarray, vectors: np.ndarray) -> Array:
         """G[:, index] @ vectors, at one product with X for each vector; on its device if X is on one."""
@@ -109,6 +113,30 @@ class LinearCurvature(Curvature):
         if self.model.ridge:
             images[index_like(index, images)] += 0.5 * self.model.ridge * like(vectors, images)
         return images
+
+    @property
+    def is_rough(self) -> bool:
+        return self.model.design.has_rough_adjoint and (not self.model.fit_intercept or self._varied)
+
+    def rough_images(self, index: np.ndarray, vectors: np.ndarray, out: np.ndarray) -> None:
+        if not self.is_rough:
+            super().rough_images(index, vectors, out)
+            return
+        z = self.model.design.spanned(index, vectors)
+        if self.model.fit_intercept:
+            z = z - self.means[index] @ vectors
+        self.model.design.rough_adjoint(
+            (self.weights if isinstance(self.weights, float) else self.weights[:, None]) * z, out
+        )
+        self.spent += vectors.shape[1]
+        if self.model.ridge:
+            out[:, index] += 0.5 * self.model.ridge * vectors.T
+
+    @cached_property
+    def _varied(self) -> bool:
+        """Whether columns are not much larger than what they are without their means."""
+        squares = self.total * self.means**2
+        return bool((squares <= _MEANS * self.diagonal).all())
 
     def _elsewhere(self, z: Array) -> np.ndarray:
         """XᵀDz where the rows are elsewhere: by one look at them."""

@@ -12,12 +12,12 @@ from .moves import Books, Exchange, inverse_where
 from .problem import Problem
 
 _SHARE = 0.5  # of an atom left out, inside the span of the kept columns; more is looked for at the end alone
-_FIRST = 32  # newcomers that are looked at first
+_FIRST = 16  # newcomers that are looked at first
 _WIDE = 64  # coordinates of an atom, so many that smaller ones are not filled up to it
 _JITTER = 1e-11  # of the square of a column: less than that is left of it, and it is taken for a combination of others
-_NUMBERS = 2**22  # held at a time
+_NUMBERS = 2**19  # held at a time
 _SIZES = 8  # of atoms, each by itself
-_ALSO = 0.25  # of the best gain, that another exchange must promise to be tried in the same round
+_ALSO = 0.05  # of the best gain, that another exchange must promise to be tried in the same round
 
 
 @dataclass
@@ -61,7 +61,8 @@ def layout(atoms: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
     """Names of atoms of about the same size, and their coordinates, -1 behind the last one."""
     order = np.argsort(atoms, kind="stable")[np.count_nonzero(atoms < 0) :]
     names, first, sizes = np.unique(atoms[order], return_index=True, return_counts=True)
-    width = sizes if np.unique(sizes).size <= _SIZES else 2 ** np.ceil(np.log2(sizes)).astype(int)
+    rounded = np.where(sizes <= 4 * _SIZES, -4 * (sizes // -4), 2 ** np.ceil(np.log2(sizes)).astype(int))
+    width = sizes if np.unique(sizes).size <= _SIZES else rounded
     found = []
     for g in np.unique(width).tolist():
         some = np.flatnonzero(width == g)
@@ -74,8 +75,8 @@ def layout(atoms: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
 def kinds_of(parts: list[tuple[np.ndarray, np.ndarray]], model: Curvature) -> list[Kind]:
     """The atoms with what the curvature knows of them."""
     found = []
-    for names, index in parts:
-        G, every = model.blocks(index), np.arange(index.shape[1])
+    for (names, index), G in zip(parts, _blocks([index for _, index in parts], model), strict=True):
+        every = np.arange(index.shape[1])
         size = np.sqrt(np.maximum(G[:, every, every], 0.0))
         scale = np.where(size > 1e-150, 1 / np.maximum(size, 1e-150), 0.0)
         G = G * (scale[:, :, None] * scale[:, None, :])
@@ -86,6 +87,18 @@ def kinds_of(parts: list[tuple[np.ndarray, np.ndarray]], model: Curvature) -> li
             inverse = np.full(G.shape, np.nan)
         found.append(Kind(names, index, scale, G, inverse, np.empty((names.size, 0))))
     return found
+
+
+def _blocks(parts: list[np.ndarray], model: Curvature) -> list[np.ndarray]:
+    """G_JJ for atoms of several sizes: all in the order of their columns, which neighbours are read with, if small."""
+    if len(parts) < 2 or (g := max(index.shape[1] for index in parts)) > _WIDE:
+        return [model.blocks(index) for index in parts]
+    every = np.concatenate([np.pad(J, ((0, 0), (0, g - J.shape[1])), constant_values=-1) for J in parts])
+    order = np.argsort(every[:, 0], kind="stable")
+    found = np.empty((len(every), g, g))
+    found[order] = model.blocks(every[order])
+    ends = np.cumsum([len(index) for index in parts])[:-1]
+    return [G[:, : J.shape[1], : J.shape[1]] for G, J in zip(np.split(found, ends), parts, strict=True)]
 
 
 @dataclass
@@ -138,13 +151,14 @@ class AtomMoves:
         if not self.exact:
             return self._collected([np.ones(bound.shape, dtype=bool) for bound in self.bounds], due, rivals)
         found = self._collected(self._nearest(_FIRST, 1 - _SHARE, due), due, rivals)
-        if not found and self.certain and self.books.C is not None:
+        if not found and self.certain and self.books.knows:
             most = [self._most(kind) for kind in self.kinds]
             found = self._collected([bound > due for bound in most], due, rivals)
         return found
 
-    def nearest(self, number: int) -> tuple[list[np.ndarray], list[np.ndarray], np.ndarray]:
-        """Places, the newcomers that come nearest to paying for one, and what each gains in each, less the cost.
+    def nearest(self, number: int) -> tuple[list[np.ndarray], np.ndarray, list[np.ndarray], np.ndarray]:
+        """Places, what each costs, the newcomers that come nearest to paying for one, and what each gains in each, less
+        the cost.
 
         After `ranked` has found nothing. Places are positions in S, newcomers coordinates.
         """
@@ -153,7 +167,7 @@ class AtomMoves:
         names, won = self._looked_at(looks, 0.0)
         net = won - self.cost
         best = np.argsort(-net.max(axis=1, initial=-np.inf), kind="stable")[:number]
-        return [place.positions for place in self.places], [names[j] for j in best], net[best]
+        return [place.positions for place in self.places], self.cost, [names[j] for j in best], net[best]
 
     def _nearest(self, number: int, share: float, due: np.ndarray) -> list[np.ndarray]:
         """Where bounds pay for a share of what is due, in the rows that pay best, not many more than a number."""
@@ -178,9 +192,9 @@ class AtomMoves:
         self.places, moves, sound = [], [np.empty((S.size, 0))], bool(np.isfinite(H).all())
         leaving = np.setdiff1d(mine, self.atoms[self.problem.kept]) if sound else ()
         positions = [np.flatnonzero(mine == atom) for atom in leaving]
-        for P, M in zip(positions, _inverses([H[P[:, None], P] for P in positions]), strict=True):
+        for P, M in zip(positions, inverses_of_blocks([H[P[:, None], P] for P in positions]), strict=True):
             self.places.append(Place(P, M, float(w[P] @ M @ w[P])))
-        if books.C is None:  # each costs a product with X
+        if not books.knows:  # each costs a product with X
             self.places = sorted(self.places, key=lambda place: place.cost)[:8]
         moves += [H[:, place.positions] @ (place.M @ w[place.positions])[:, None] for place in self.places]
         if sparsity.size(S) < sparsity.k:
@@ -202,20 +216,20 @@ class AtomMoves:
     def _rows(self, kind: Kind) -> np.ndarray:
         """C_Jᵀ in the units of the atoms, of shape (|S|, m, g)."""
         index, C = kind.index.ravel(), self.books.C
-        assert C is not None
-        rows = (self.books.rows(index).T if waits(C) else C.T[:, index]) * kind.scale.ravel()
+        there = self.books.kept is not None or waits(C)
+        rows = (self.books.rows(index).T if there else C.T[:, index]) * kind.scale.ravel()
         return np.asarray(rows.reshape(len(rows), *kind.index.shape))
 
     def _most(self, kind: Kind) -> np.ndarray:
         """What each atom gains at most in each place."""
         found = [np.empty((0, len(self.places)))]
         for some in self._some(kind):
-            if waits(self.books.C):
+            if self.books.kept is not None or waits(self.books.C):
                 Q = some.G - self.books.overlaps(some.index) * (some.scale[:, :, None] * some.scale[:, None, :])
             else:
                 C = self._rows(some)
                 Q = some.G - C.transpose(1, 2, 0) @ _times(self.books.H, C).transpose(1, 0, 2)
-            found.append(_at_most(Q, some.slopes))
+            found.append(at_most(Q, some.slopes))
         return np.concatenate(found)
 
     def _some(self, kind: Kind) -> Iterator[Kind]:
@@ -284,19 +298,19 @@ class AtomMoves:
         """sᵀQ⁻¹s for newcomers and places, -inf where they are not looked at."""
         books, won, best = self.books, np.full(look.shape, -np.inf), 0.0
         Q, places, most = kind.G, list(enumerate(self.places)), np.full(look.shape, np.inf)
-        if books.C is not None:
+        if books.knows:
             C = self._rows(kind)
             B = _times(books.H, C)
             Q = Q - C.transpose(1, 2, 0) @ B.transpose(1, 0, 2)
             if also:
-                most = _at_most(Q, kind.slopes) - self.cost
+                most = at_most(Q, kind.slopes) - self.cost
                 places.sort(key=lambda place: -most[:, place[0]].max())
         for a, place in places:
             rows = np.flatnonzero(look[:, a] & (most[:, a] > also * best))
             if not rows.size:
                 continue
             s, near = kind.slopes[rows, :, a], Q[rows]
-            if books.C is not None:
+            if books.knows:
                 part = B[place.positions][:, rows].transpose(1, 2, 0)
                 near = near + part @ place.M @ part.swapaxes(1, 2)
             won[rows, a] = gains(near, s, self.problem.gamma.whole_space)
@@ -316,7 +330,7 @@ def gains(Q: np.ndarray, s: np.ndarray, whole_space: bool) -> np.ndarray:
     return np.asarray(np.sum(z * s, axis=1) ** 2 / np.maximum(np.einsum("ij,ijk,ik->i", z, Q, z), 1e-300))
 
 
-def _at_most(Q: np.ndarray, s: np.ndarray) -> np.ndarray:
+def at_most(Q: np.ndarray, s: np.ndarray) -> np.ndarray:
     """sᵀQ⁻¹s for each of several Q and many s, infinite where Q is singular up to rounding."""
     try:
         most = np.sum(s * np.linalg.solve(Q, s), axis=1)
@@ -325,7 +339,7 @@ def _at_most(Q: np.ndarray, s: np.ndarray) -> np.ndarray:
     return np.where(most >= 0, (1 + 1e-6) * most, np.inf)
 
 
-def _inverses(parts: list[np.ndarray]) -> list[np.ndarray]:
+def inverses_of_blocks(parts: list[np.ndarray]) -> list[np.ndarray]:
     """The inverses of blocks of H, those of a size together unless one is singular."""
     found: dict[int, np.ndarray] = {}
     for size in {len(part) for part in parts}:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .._core.arrays import Array, to_host
+from .._core.arrays import Array, index_like, to_host
 from ..risks.base import Point
 from ..risks.damped import Damped
 from .exchanges import SwapSearch
@@ -47,7 +47,7 @@ def from_damped(state: State, search: SwapSearch, again: Again) -> Point | None:
         damping, level = (share / level) * damping, share
         damped = dataclasses.replace(state.problem, risk=Damped(risk, damping, search.model))
         if whole:
-            start, units = damped.risk.at(x), state.units
+            start, units = damped.risk.at(x, index_like(known, x)), state.units
         else:
             rung = again(damped, x)
             start, units = rung.best, rung.units
@@ -59,9 +59,10 @@ def from_damped(state: State, search: SwapSearch, again: Again) -> Point | None:
         search.cut = search.cut or climb.cut or state.clock.over
         if search.cut or np.array_equal(np.flatnonzero(to_host(x)), known):
             return None
+    end = risk.at(x, index_like(np.flatnonzero(to_host(x)), x))
     if not ManyMoves.fit(state.problem, model, known.size):
-        return search.improve(risk.at(x))
+        return search.improve(end)
     search.certain = False  # a look at all exchanges of many coordinates is dear, and for the best point alone
-    found = search.improve(risk.at(x))
+    found = search.improve(end)
     found.refitted = search.certain = True
     return search.improve(found) if found.value < state.best.value else found

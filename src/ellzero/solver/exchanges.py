@@ -63,6 +63,8 @@ class SwapSearch:
         Whether the deadline ended them.
     helped : bool
         Whether an exchange has helped.
+    contested : float
+        The share of the places that a newcomer would take for one and a half times what it brings, at the end.
     model : curvature
         That of R where it is the same everywhere, with all that was gathered of it.
     products : Products, optional
@@ -81,6 +83,7 @@ class SwapSearch:
     n_products: int = 0
     cut: bool = False
     helped: bool = False
+    contested: float = 1.0
     model: Any = None
     products: Products | None = None
     apart: bool = True
@@ -160,7 +163,7 @@ class SwapSearch:
     def _refit(self, support: np.ndarray, start: Point | None, interest: float | None = None) -> Point:
         """The best point of a support; what stays above the value of interest, that of the start, may end early."""
         if self.products is not None and start is not None:
-            point = self.products.refit(self.problem.risk, support, np.flatnonzero(start.w))
+            point = self.products.refit(self.problem.risk, support)
             if point is not None:
                 return point
         return self._refit_from_data(support, start, interest)
@@ -186,12 +189,11 @@ class SwapSearch:
     def _round(self, point: Point, model: Any, diagonal: np.ndarray) -> Point | None:
         """The point after the exchanges of one round, or None if none of those tried helps."""
         w = to_host(point.w).astype(float, copy=False)
-        if self.products is None:
+        S = self.problem.support_of(w)
+        c = None if self.products is None else self.products.slopes(point, S)
+        if c is None:
             c = -0.5 * to_host(point.gradient).astype(float, copy=False)
             self.n_products += 1
-        else:
-            c = self.products.slopes(w)
-        S = self.problem.support_of(w)
         if S.size == w.size or self.problem.sparsity.k == 0:
             return None
         single = self.problem.sparsity.atoms is None
@@ -225,6 +227,7 @@ class SwapSearch:
             pairs = PairMoves(
                 self.problem, books, model, self._worth, *moves.nearest(NEWCOMERS // (1 if single else 2))
             )
+            self.contested = pairs.contested if exact else 1.0
             best = self._try(pairs.ranked(0.0 if exact else DOUBT, least)[:BATCH], point, S)
         return None if best is point else best
 
@@ -288,7 +291,7 @@ class SwapSearch:
         best, used = point, set(S.tolist())
         self.problem.risk.expect(np.array([j for move in moves for j in move.into], dtype=np.intp))
         if self.products is not None:
-            self.products.gather([move.into for move in moves])
+            self.products.expect(S, [move.into for move in moves])
         for move in moves:
             if not used.isdisjoint(move.into) or not used.issuperset(move.out):
                 continue
@@ -312,18 +315,23 @@ class SwapSearch:
         outside[S] = False
         worth = self._worth(c, price)
         worth[S] = 0.0
-        C = model.columns(S) if S.size and model.affords(S.size) else None
+        kept = None if self.products is None else self.products.kept(S)
+        C = model.columns(S) if S.size and kept is None and model.affords(S.size) else None
         if C is not None and not (self.problem.sparsity.plain or waits(C)):
             C = to_host(C)
         live = np.ones(S.size, dtype=bool) if self.problem.sparsity.atoms is None else diagonal[S] < 1e300
-        H = inverse_where(model.block(S) if C is None or waits(C) else C[S], live) if S.size else np.empty((0, 0))
+        if kept is not None or not S.size:
+            G = model.remembered(S) if S.size else np.empty((0, 0))
+        else:
+            G = model.block(S) if C is None or waits(C) else C[S]
+        H = inverse_where(G, live) if S.size else G
         h = np.maximum(np.diagonal(H), 1e-300)
         loss = w[S] ** 2 / h
         loss[np.isin(S, self.problem.kept)] = np.inf
         q = diagonal
         if C is not None and self.problem.sparsity.atoms is None:
             q = np.maximum(diagonal - inside(C, H), 0.0)
-        return Books(c, price, worth, outside, diagonal, q, S, w[S], C, H, h, loss, partial(model.images, S))
+        return Books(c, price, worth, outside, diagonal, q, S, w[S], C, H, h, loss, partial(model.images, S), kept)
 
     @cached_property
     def _layout(self) -> list[tuple[np.ndarray, np.ndarray]]:

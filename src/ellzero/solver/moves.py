@@ -9,6 +9,7 @@ import numpy as np
 from .._core.arrays import index_like, like, namespace, to_host, waits
 from .._core.linear_systems import Factor
 from ..design import in_double
+from .spans import Kept
 
 
 class Exchange(NamedTuple):
@@ -29,8 +30,8 @@ class Books:
 
     Of the newcomers: the slope c without what the sum of a budget is worth, the price θ of a unit of a cap, the worth
     of the slope (0 for those inside), G_jj and q_j (G_jj where q is too dear). Of the places S: their values, C (None
-    where it is too dear; on its device if X is on one), H, its diagonal, and the loss that removing each costs; and
-    U ↦ G[:,S] U.
+    where it is too dear, or `kept` says what it is; on its device if X is on one), H, its diagonal, and the loss that
+    removing each costs; and U ↦ G[:,S] U.
     """
 
     c: np.ndarray
@@ -46,13 +47,23 @@ class Books:
     h: np.ndarray
     loss: np.ndarray
     images: Callable[[np.ndarray], Any]
+    kept: Kept | None = None
+
+    @property
+    def knows(self) -> bool:
+        """Whether rows of C are at hand."""
+        return self.C is not None or self.kept is not None
 
     def rows(self, index: np.ndarray) -> np.ndarray:
         """C[index], on the host."""
+        if self.kept is not None:
+            return self.kept.rows(index)
         return to_host(self.C[index_like(index, self.C)]).astype(float) if waits(self.C) else np.asarray(self.C[index])
 
     def times(self, U: np.ndarray) -> np.ndarray:
         """CU, on the host; where C is too dear, by a product with X for each column of U."""
+        if self.kept is not None:
+            return self.kept.times(U)
         if self.C is None:
             return to_host(self.images(U))
         if waits(self.C):
@@ -63,6 +74,8 @@ class Books:
 
     def overlaps(self, index: np.ndarray) -> np.ndarray:
         """C_J H C_Jᵀ for each row J of an array of indices, computed where C is."""
+        if self.kept is not None:
+            return self.kept.overlaps(index, self.H)
         C = in_double(self.C[index_like(index.ravel(), self.C)])
         C = namespace(C).reshape(C, (*index.shape, -1))
         return to_host((C @ like(self.H, C)) @ namespace(C).matrix_transpose(C))

@@ -7,13 +7,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..risks.curvature import Curvature
-from .atom_moves import gains
+from .atom_moves import at_most, gains, inverses_of_blocks
 from .moves import Books, Exchange
 from .problem import Problem
 
 NEWCOMERS = 32  # that come nearest to paying, one for one
 _PAIRS, _PARTNERS = 24, 8  # pairs of places looked at, and newcomers that are tried with each other
 _HOPE = 0.5  # of what two places cost, that the best newcomers of each must gain for the two to be looked at
+
+#: places A, M = inv(H_AA), slopes after their removal, and its cost
+_Removal = tuple[np.ndarray, np.ndarray, np.ndarray, float]
 
 
 @dataclass
@@ -28,6 +31,8 @@ class PairMoves:
     ----------
     places, newcomers : list of array
         Positions in S, and coordinates.
+    cost : array of shape (places,)
+        What each removal costs.
     net : array of shape (newcomers, places)
         What each newcomer gains in each place, less the cost of that; none is worth an exchange.
     """
@@ -37,35 +42,47 @@ class PairMoves:
     model: Curvature
     worth: Callable[..., np.ndarray]
     places: list[np.ndarray]
+    cost: np.ndarray
     newcomers: list[np.ndarray]
     net: np.ndarray
 
+    @property
+    def contested(self) -> float:
+        """The share of the places for which a newcomer gains at least half of what they cost."""
+        near = self.net.max(axis=0, initial=-np.inf) > (_HOPE - 1) * self.cost
+        return float(near.mean()) if near.size else 0.0
+
     def ranked(self, doubt: float, least: float) -> list[Exchange]:
         """Those that pay, or nearly, by their gain."""
-        if self.books.C is None or len(self.places) < 2 or len(self.newcomers) < 2:
+        if not self.books.knows or len(self.places) < 2 or len(self.newcomers) < 2:
             return []
         self._prepare()
-        best, cost = self.net.max(axis=0), np.array([self._removal(P)[1] for P in self.places])
+        best = self.net.max(axis=0)
         pairs = [
             (best[i] + best[j], i, j)
             for i, j in itertools.combinations(range(len(self.places)), 2)
-            if best[i] + best[j] > (_HOPE - 1) * (cost[i] + cost[j])
+            if best[i] + best[j] > (_HOPE - 1) * (self.cost[i] + self.cost[j])
         ]
-        found: list[Exchange] = []
-        for _, i, j in sorted(pairs, reverse=True)[:_PAIRS]:
-            found.extend(self._best(np.concatenate([self.places[i], self.places[j]]), doubt, least))
+        places = [np.concatenate([self.places[i], self.places[j]]) for _, i, j in sorted(pairs, reverse=True)[:_PAIRS]]
+        inverses = inverses_of_blocks([self.books.H[P[:, None], P] for P in places])
+        removals = [(P, M, *self._slopes(P, M)) for P, M in zip(places, inverses, strict=True)]
+        hopeful = self._hopeful(removals, doubt, least)
+        found = [move for removal in hopeful for move in self._best(*removal, doubt, least)]
         return sorted(found, key=lambda move: -move.gain)
 
-    def _removal(self, P: np.ndarray) -> tuple[np.ndarray, float]:
-        """What the other values gain, with a minus, where these are removed, as a move in S; and what that costs."""
-        w, H = self.books.values[P], self.books.H
-        move = np.linalg.lstsq(H[np.ix_(P, P)], w, rcond=1e-13)[0]
-        return H[:, P] @ move, float(w @ move)
+    def _hopeful(self, removals: list[_Removal], doubt: float, least: float) -> list[_Removal]:
+        """Those for which two newcomers may pay: they gain at most what they would if A were not removed from Q."""
+        if not removals:
+            return []
+        first, second = np.array(list(itertools.combinations(range(len(self.newcomers)), 2))).T
+        J = np.concatenate([self.parts[first], self.others[second]], axis=1)
+        s = np.array([slopes for _, _, slopes, _ in removals]).T
+        most = at_most(self.Q[J[:, :, None], J[:, None, :]], s[J]).max(axis=0)
+        return [removal for removal, won in zip(removals, most, strict=True) if won > (1 - doubt) * removal[3] + least]
 
     def _prepare(self) -> None:
         """The terms of the formula on the short list, in units of the columns, with rows of no column at its end."""
         books, every = self.books, np.sort(np.concatenate(self.newcomers))
-        assert books.C is not None
         width = max(J.size for J in self.newcomers)
         # a newcomer that is shorter than others is filled up by rows that gain nothing, its partner by others of these
         filled = [[*np.searchsorted(every, J), *(every.size + np.arange(width - J.size))] for J in self.newcomers]
@@ -79,20 +96,20 @@ class PairMoves:
         G = self.scale[:, None] * self.model.block(every) * self.scale
         self.Q[: every.size, : every.size] = G - self.B[: every.size] @ self.C.T + 1e-9 * np.eye(every.size)
 
-    def _slopes(self, P: np.ndarray) -> tuple[np.ndarray, float]:
+    def _slopes(self, P: np.ndarray, M: np.ndarray) -> tuple[np.ndarray, float]:
         """What the slopes of the short list are worth after a removal, in units of the columns, and what that costs."""
-        u, cost = self._removal(P)
-        slope = self.books.c[self.every] + (self.C @ u) / self.scale
+        move = M @ self.books.values[P]
+        slope = self.books.c[self.every] + (self.B[: self.every.size, P] @ move) / self.scale
         worth = self.worth(slope, self.books.price[self.every], self.every)
         found = np.zeros(len(self.Q))
         found[: self.every.size] = np.sign(slope) * worth * self.scale
-        return found, cost
+        return found, float(self.books.values[P] @ move)
 
-    def _best(self, P: np.ndarray, doubt: float, least: float) -> list[Exchange]:
+    def _best(
+        self, P: np.ndarray, M: np.ndarray, s: np.ndarray, cost: float, doubt: float, least: float
+    ) -> list[Exchange]:
         """The best two newcomers for two places, if they pay."""
-        s, cost = self._slopes(P)
         part = self.B[:, P]
-        M = np.linalg.pinv(self.books.H[np.ix_(P, P)], hermitian=True)
         stay = np.delete(self.books.S, P)
         order = np.argsort(-self._gains(part, M, s, self.parts), kind="stable").tolist()
         partners = [j for j in order if self._admits(stay, j)][:_PARTNERS]

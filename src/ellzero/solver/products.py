@@ -13,11 +13,12 @@ from ..risks.curvature import Curvature
 from .problem import Problem
 from .refit import LEAST
 from .row_moves import are_rows
+from .spans import Kept, Span
 
 
 @dataclass(frozen=True)
 class Products:
-    """R(w) = R(0) - 2bᵀw + wᵀGw, from the columns of G that exchanges of atoms need in any case.
+    """R(w) = R(0) - 2bᵀw + wᵀGw, from the products of columns that exchanges of atoms need in any case.
 
     Attributes
     ----------
@@ -27,11 +28,14 @@ class Products:
         -½∇R(0), with one row for each output that shares the columns of `model`.
     base : float
         R(0).
+    span : Span, optional
+        The columns of G beside those of supports, without damping; None where outputs share a few columns.
     """
 
     model: Curvature
     b: np.ndarray
     base: float
+    span: Span | None = None
 
     @classmethod
     def of(cls, problem: Problem, model: Curvature, point: Point) -> Products | None:
@@ -40,47 +44,51 @@ class Products:
         exact = model.exact and problem.gamma.whole_space and sparsity.atoms is not None
         if not (exact and isinstance(risk.zero, np.ndarray) and finfo_eps(risk.zero) < 1e-12):
             return None
-        shared, q = model.shared, model.n_shared
-        if shared is not None and are_rows(sparsity, risk.n_features, q):
-            model = shared
-        elif shared is not None:
+        if model.shared is None:
+            origin = risk.origin
+            return cls(model, -0.5 * to_host(origin.gradient)[None, :].astype(float), origin.value, Span(model))
+        if not are_rows(sparsity, risk.n_features, q := model.n_shared):
             return None
-        W = to_host(point.w).astype(float).reshape(q if model is shared else 1, -1)
+        W = to_host(point.w).astype(float).reshape(q, -1)
         F = np.flatnonzero(W.any(axis=0))
-        if not model.affords(F.size):
+        if not model.shared.affords(F.size):
             return None
-        image = _images(model, W, F)
+        image = _images(model.shared, W, F)
         b = image - 0.5 * to_host(point.gradient).astype(float).reshape(W.shape)
-        return cls(model, b, point.value + float(np.sum(W * (2 * b - image))))
+        return cls(model.shared, b, point.value + float(np.sum(W * (2 * b - image))))
 
     def with_model(self, model: Curvature) -> Products:
         """The same with more on the diagonal of G."""
-        return replace(self, model=model.shared if len(self.b) > 1 and model.shared is not None else model)
+        return replace(self, model=model.shared if self.span is None and model.shared is not None else model)
 
-    def slopes(self, w: np.ndarray) -> np.ndarray:
-        """-½∇R(w)."""
-        W = w.reshape(self.b.shape)
-        return np.asarray((self.b - _images(self.model, W, np.flatnonzero(W.any(axis=0)))).ravel())
+    def kept(self, S: np.ndarray) -> Kept | None:
+        """What is seen of the columns of a support; None where that is no help."""
+        return None if self.span is None or not S.size else self.span.of(S)
 
-    def gather(self, newcomers: list[tuple[int, ...]]) -> None:
-        """Columns of G that are about to be asked for, by one product with X."""
-        new = np.unique([j % self.b.shape[1] for J in newcomers for j in J]).astype(np.intp)
-        if new.size and self.model.affords(new.size) and self.model.gathered(new) is None:
-            self.model.columns(new)
+    def slopes(self, point: Point, S: np.ndarray) -> np.ndarray | None:
+        """-½∇R outside the support S of a point, as accurate as slopes have to be; None where that is not at hand."""
+        w = to_host(point.w).astype(float)
+        if self.span is None:
+            W = w.reshape(self.b.shape)
+            return np.asarray((self.b - _images(self.model, W, np.flatnonzero(W.any(axis=0)))).ravel())
+        kept = self.kept(S) if point.value > LEAST * self.base else None
+        return None if kept is None else self.b[0] - kept.times(w[S, None])[:, 0]
 
-    def refit(self, risk: Risk, support: np.ndarray, last: np.ndarray) -> Point | None:
-        """The best point on a support that is near the last one, its value by the formula; None where it is not enough.
+    def expect(self, support: np.ndarray, newcomers: list[tuple[int, ...]]) -> None:
+        """Products of a support with columns that are about to be asked for, all at once."""
+        p = self.b.shape[1]
+        F = np.unique(np.concatenate([support, *newcomers]).astype(np.intp) % p)
+        if newcomers and self.model.affords(F.size):
+            self.model.remembered(F)
 
-        Columns that are new are computed: the exchange that brings them in has been found to pay.
-        """
+    def refit(self, risk: Risk, support: np.ndarray) -> Point | None:
+        """The best point on a support, its value by the formula; None where it is not enough."""
         p = self.b.shape[1]
         F = np.unique(support % p)
         if not (F.size and self.model.affords(F.size)):
             return None
-        if (new := np.setdiff1d(F, last % p)).size:
-            self.model.columns(new)
-        G = self.model.gathered(F)
-        if G is None or not np.isfinite(G).all():
+        G = self.model.remembered(F)
+        if not np.isfinite(G).all():
             return None
         values, accurate = solve(G, self.b[:, F].T)
         value = self.base - float(np.sum(values * self.b[:, F].T))

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from .._core.arrays import Array, finfo_eps, like, norm, to_host
+from .._core.arrays import Array, finfo_eps, like, norm, to_host, waits
 from .._core.stopping import Status, Stop
 from .._core.validation import NotFinite
 from ..risks.base import Point, Risk, Session
@@ -69,6 +69,8 @@ class Run:
         self.state = State(problem, units, entropy, counts, clock, risk.at(*self._start(x0)), every)
         if x0 is not None and self.method.own_units:
             self._refit_start()
+        elif x0 is None and not waits(self.state.point.w) and not self.state.point.w.any():
+            risk.starts_at(self.state.point)
         self.method = method.started(self.method, self.state.point, counts)
         self.ahead: Ahead | None = None
         if isinstance(self.method.oracle, FullGradient):

@@ -147,8 +147,7 @@ class Sparsity(ABC):
         """The atoms that coordinates belong to, without -1."""
         if self.atoms is None:
             return support
-        used = np.unique(self.atoms[support])
-        return used[used >= 0]
+        return np.flatnonzero(np.bincount(self.atoms[support] + 1)[1:])
 
     def project(self, v: Array, keep: np.ndarray | None = None) -> tuple[Array, Array | None]:
         """argmin ||w - v|| over sparse w, and the support that it may use; None where that is not of coordinates."""
@@ -233,7 +232,11 @@ class Sparsity(ABC):
 
     def filled(self, support: np.ndarray) -> np.ndarray:
         """The support with what is left of its atoms, which costs nothing more."""
-        return support if self.atoms is None else np.flatnonzero(np.isin(self.atoms, self.atoms[support]))
+        if self.atoms is None:
+            return support
+        used = np.zeros(int(self.atoms.max(initial=-1)) + 2, dtype=bool)  # the last is that of atom -1
+        used[self.atoms[support]] = True
+        return np.flatnonzero(used[self.atoms])
 
     def exchangeable(self, support: np.ndarray, newcomers: np.ndarray) -> np.ndarray | None:
         """Which newcomer (row) may take the place of which coordinate of a support (column), or, in one column more,
