@@ -180,6 +180,11 @@ class Cox(LinearModel):
         return self.partial.gather(to_host(in_double(self.design.columns(index).dense())))
 
     @cached_property
+    def first_diagonal(self) -> np.ndarray:
+        """That of the curvature at 0, where every run begins."""
+        return CoxCurvature(self, self.partial.origin).new_diagonal()
+
+    @cached_property
     def gathered(self) -> list[np.ndarray]:
         """X in that order: for few columns."""
         return self.gather(np.arange(self.n_features))
@@ -219,6 +224,10 @@ class CoxCurvature(LinearCurvature):
 
     @property
     def diagonal(self) -> np.ndarray:
+        return self.cox.first_diagonal if self.look is self.cox.partial.origin else self.new_diagonal()
+
+    def new_diagonal(self) -> np.ndarray:
+        """The same, computed."""
         design, chance = self.model.design, self.look.flat("chance")
         squares, sums = design.square_sums(chance), to_host(design.adjoint(design.asarray(chance))).astype(float)
         self.spent += 2

@@ -25,13 +25,9 @@ from .projections import proposed_support
 from .refit import Units, refit
 from .row_moves import are_rows, row_gains
 from .single_moves import BATCH, DOUBT, SingleMoves, inside
+from .tabled import Tabled, worthy
 
 _SMALL = 1000  # exchanges so few that a second look at the end of a search is worth its time
-
-
-def _worthy(diagonal: np.ndarray) -> np.ndarray:
-    """The diagonal of G, so that a column of zeros is worth nothing."""
-    return np.where(diagonal > 1e-300, diagonal, 1e300)
 
 
 @dataclass
@@ -82,6 +78,7 @@ class SwapSearch:
     products: Products | None = None
     _known: list[Kind] | None = None
     _ends: set[bytes] = field(default_factory=set)
+    _tried: set[bytes] = field(default_factory=set)
 
     @np.errstate(over="ignore", invalid="ignore")
     def improve(self, point: Point) -> Point:
@@ -101,18 +98,19 @@ class SwapSearch:
             self.products = Products.of(self.problem, model, best)
         self.model, spent = model if model.exact else None, model.spent
         self.thorough = self.thorough and sparsity.k * (sparsity.most(risk.n_features) - sparsity.k) <= _SMALL
-        diagonal, fresh = _worthy(model.diagonal), True
+        tabled = Tabled.fit(self.problem, model)
+        diagonal, fresh = worthy(Tabled.sizes(risk) if tabled else model.diagonal), True
         for _ in range(self.max_rounds):
             self.cut = time.perf_counter() > self.deadline
             improved = None if self.cut or self._has_ended(best) else self._round(best, model, diagonal)
             if improved is None and not (fresh or self.cut):  # q was that of another point
-                diagonal, fresh = _worthy(model.diagonal), True
+                diagonal, fresh = worthy(model.diagonal), True
                 continue
             if improved is None:
                 if self.products is not None:
                     self._ends.add(np.flatnonzero(best.w).tobytes())
                 break
-            best, self.helped, fresh = improved, True, model.exact or not risk.looks_twice
+            best, self.helped, fresh = improved, True, model.exact or tabled or not risk.looks_twice
             if not model.exact:
                 self.n_products += model.spent - spent
                 model = risk.curvature(best)
@@ -152,16 +150,20 @@ class SwapSearch:
         except EmptySlice:
             return point
 
-    def _refit(self, support: np.ndarray, start: Point | None, interest: float | None = None) -> Point:
-        """The best point of a support; what stays above the value of interest, that of the start, may end early."""
-        if self.products is not None and start is not None:
-            point = self.products.refit(self.problem.risk, support, np.flatnonzero(start.w))
+    def _refit(
+        self, support: np.ndarray, last: Point | None, interest: float | None = None, start: Any = None
+    ) -> Point:
+        """The best point of a support; what stays above the value of interest, that of the last one, may end early."""
+        if self.products is not None and last is not None:
+            point = self.products.refit(self.problem.risk, support, np.flatnonzero(last.w))
             if point is not None:
                 return point
-        return self._refit_from_data(support, start, interest)
+        return self._refit_from_data(support, last, interest, start)
 
-    def _refit_from_data(self, support: np.ndarray, start: Point | None, interest: float | None = None) -> Point:
-        w, value = (None, math.inf) if start is None else (start.w, start.value)
+    def _refit_from_data(
+        self, support: np.ndarray, last: Point | None, interest: float | None = None, start: Any = None
+    ) -> Point:
+        w, value = (None, math.inf) if last is None else (last.w if start is None else start, last.value)
         value = value if interest is None else interest
         return refit(self.problem.risk, self.problem.gamma, support, w, self.units, self.deadline, value)
 
@@ -198,7 +200,12 @@ class SwapSearch:
             return None if best is point else best
         if ManyMoves.fit(self.problem, model, S.size):
             many = ManyMoves(self.problem, model, S, w, c, diagonal, self._worth, self.deadline)
-            return self._first_better(many.supports(self.certain, least), point)
+            return self._first_better(((support, w) for support in many.supports(self.certain, least)), point)
+        if Tabled.fit(self.problem, model):
+            tabled = Tabled(self.problem, model, S, w, c, diagonal, True, self.deadline)
+            better = self._first_better(self._untried(tabled.supports(least)), point)
+            if better is not None or self.cut or not self.thorough:
+                return better
         books = self._books(w, c, S, model, diagonal)
         moves = AtomMoves(self.problem, books, exact, self.certain, self._worth)
         if single:
@@ -221,12 +228,19 @@ class SwapSearch:
             best = self._try(pairs.ranked(0.0 if exact else DOUBT, least)[:BATCH], point, S)
         return None if best is point else best
 
-    def _first_better(self, supports: Iterator[np.ndarray], point: Point) -> Point | None:
-        """The first of the supports on which R is lower; None if there is none, or no time to look."""
-        for support in supports:
+    def _untried(self, supports: Iterator[tuple[np.ndarray, np.ndarray]]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Those on which R has not been looked at: it was not lower than it is now."""
+        for support, w in supports:
+            if support.tobytes() not in self._tried:
+                self._tried.add(support.tobytes())
+                yield support, w
+
+    def _first_better(self, supports: Iterator[tuple[np.ndarray, np.ndarray]], point: Point) -> Point | None:
+        """The first of the supports, each with a start, on which R is lower; None if there is none, or no time."""
+        for support, w in supports:
             if time.perf_counter() > self.deadline:
                 break
-            candidate = self._refit(support, point)
+            candidate = self._refit(support, point, start=w)
             if candidate.value < point.value - 1e-12 * abs(point.value):
                 return candidate
         self.cut = time.perf_counter() > self.deadline

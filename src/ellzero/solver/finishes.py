@@ -18,6 +18,7 @@ from .projections import projector
 from .refit import refit
 from .regrown import from_fewer
 from .state import State
+from .tabled import Tabled
 
 # All supports are tried where that costs no more than a few rounds of exchanges: so many supports, and so many numbers
 # of the data to be read for their refits.
@@ -130,7 +131,9 @@ class Exchanges(Finish):
             return
         before = state.best.value
         state.best = search.improve(state.best)
-        if state.risk.looks_twice and again is not None and state.problem.sparsity.plain:
+        if Tabled.fit(state.problem, state.risk.curvature(state.best)):
+            pass  # it has begun anew with part of the support
+        elif state.risk.looks_twice and again is not None and state.problem.sparsity.plain:
             from_fewer(state, search, before)
         elif search.helped and again is not None and _likely(state, before):
             with suppress(EmptySlice):  # of a support that was tried for its entries alone; there is an answer already

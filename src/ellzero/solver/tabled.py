@@ -1,0 +1,137 @@
+"""Exchanges found on a table of the curvature at a point, many between two refits, where refits are dear."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._core.arrays import to_host
+from ..risks.base import Risk
+from ..risks.curvature import Curvature
+from .moves import inverse
+from .problem import Problem
+from .table import LEFT, Table
+
+_STEEPEST, _PAYING = 64, 64  # newcomers on a table, by their slopes and by their best exchange; besides one or
+_FOR_EACH = 2  # so many for each place
+_SHARES = (1 / 3, 1 / 2, 2 / 3)  # of the support that are given up, one after the other, and filled again
+
+
+@dataclass
+class Tabled:
+    """Supports near w, on which R ≈ R(w) - 2cᵀu + uᵀGu is low: c = -½∇R(w), G the curvature there, without Γ.
+
+    The support S and the newcomers that promise most make a small `Table`, on which exchanges cost next to nothing.
+    Where its best support is no better for R, some of its exchanges may be. Where none are left, the cheapest
+    coordinates are given up, and their places filled again by the best newcomers and further exchanges.
+
+    Attributes
+    ----------
+    near : bool
+        Whether newcomers are also found by their best exchange, for a look at G[:, S], and places given up.
+    """
+
+    problem: Problem
+    model: Curvature
+    S: np.ndarray
+    w: np.ndarray
+    c: np.ndarray
+    diagonal: np.ndarray
+    near: bool
+    deadline: float
+
+    @staticmethod
+    def fit(problem: Problem, model: Curvature | None) -> bool:
+        """Whether R asks for it, and its quadratic models are those of a table."""
+        plain = problem.sparsity.plain and problem.gamma.whole_space and problem.sparsity.k > 0
+        return plain and problem.risk.looks_twice and model is not None and not model.exact
+
+    @staticmethod
+    def sizes(risk: Risk) -> np.ndarray:
+        """The diagonal of the curvature where a run begins, good enough to choose newcomers by."""
+        model = risk.curvature(risk.origin)
+        assert model is not None  # as elsewhere
+        return model.diagonal
+
+    def supports(self, least: float) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Supports that seem to gain more than `least`, and further ones, each with its best w for the model."""
+        J = self._newcomers()
+        some = np.concatenate([self.S, J])
+        if time.perf_counter() > self.deadline or not J.size:
+            return
+        G, x = self.model.block(some), np.concatenate([self.w[self.S], self.c[J]])
+        fixed = np.isin(some, self.problem.kept)
+        table = Table.of(G, x, self.S.size, fixed, False, self.problem.sparsity.k)
+        first = table.inside.copy()
+        table.improve(least, self.deadline)
+        number = len(table.made)
+        while number:
+            part = table if number == len(table.made) else self._part(table, number)
+            yield self._read(part, some)
+            number //= 4
+        for share in _SHARES if self.near else ():
+            regrown = table.copy()
+            regrown.give_up(int(share * np.count_nonzero(table.inside & ~fixed)))
+            regrown.improve(least, self.deadline)
+            if not np.array_equal(regrown.inside, first):
+                yield self._read(regrown, some)
+
+    def _part(self, table: Table, number: int) -> Table:
+        """The table with no more than the first exchanges."""
+        part = table.copy()
+        for pivots in reversed(table.made[number:]):
+            for p in reversed(pivots):
+                part.pivot(p)
+        part.settle()
+        return part
+
+    def _read(self, table: Table, some: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The support of a table, and its values."""
+        inside, w = table.inside | table.fixed, np.zeros(self.w.size)
+        w[some[table.inside]] = table.x[table.inside]
+        return np.sort(some[inside]), w
+
+    def _newcomers(self) -> np.ndarray:
+        """Those with the steepest slopes, and those that pay most for a place."""
+        S, k = self.S, self.problem.sparsity.k
+        gain = self.c**2 / self.diagonal
+        gain[S] = -np.inf
+        found = _best(gain, max(_STEEPEST * (2 - self.near), _FOR_EACH * k))
+        if self.near and S.size and self.model.affords(S.size):
+            found = np.union1d(found, _best(self._nets(), max(_PAYING, _FOR_EACH * k)))
+        return found
+
+    def _nets(self) -> np.ndarray:
+        """What each newcomer gains by its best exchange; -inf inside."""
+        S, w = self.S, self.w[self.S]
+        C = np.ascontiguousarray(to_host(self.model.columns(S)).T)
+        H = inverse(C[:, S])
+        h = np.maximum(np.diagonal(H), 1e-300)
+        B = H @ C
+        q = np.maximum(self.diagonal - np.einsum("ij,ij->j", B, C), 0.0)
+        loss = np.where(np.isin(S, self.problem.kept), np.inf, w**2 / h)
+        won = self.c + B * (w / h)[:, None]
+        won *= won
+        B *= B
+        B /= h[:, None]
+        B += q
+        won /= np.maximum(B, LEFT * self.diagonal)
+        won -= loss[:, None]
+        net: np.ndarray = won.max(axis=0)
+        net[S] = -np.inf
+        return net
+
+
+def _best(gain: np.ndarray, number: int) -> np.ndarray:
+    """Which are the largest, in the order of their numbers; none that is -inf."""
+    number = min(number, gain.size)
+    some = np.argpartition(-gain, number - 1)[:number]
+    return np.sort(some[gain[some] > -np.inf])
+
+
+def worthy(diagonal: np.ndarray) -> np.ndarray:
+    """The diagonal of G, so that a column of zeros is worth nothing."""
+    return np.where(diagonal > 1e-300, diagonal, 1e300)
