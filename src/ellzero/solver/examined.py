@@ -163,6 +163,9 @@ def all_tried(problem: Problem, point: Point) -> Examined:
 def _bounds(pairs: _Exchanges, point: Point, model: Any) -> Iterator[tuple[slice, np.ndarray]]:
     """For some of those outside at a time, what each gains at the most in each place; nothing where that is unknown."""
     gamma, x, S = pairs.problem.gamma, pairs.x, pairs.S
+    nu = pairs.problem.risk.known_convexity
+    if nu is None and not (model is not None and model.exact):
+        return
     g = to_host(point.gradient).astype(float)
     slopes = gamma.multipliers(x, g) if np.isfinite(g).all() else None
     if slopes is None:
@@ -172,7 +175,6 @@ def _bounds(pairs: _Exchanges, point: Point, model: Any) -> Iterator[tuple[slice
         if model.affords(S.size) and x.size * (S.size + 1.0) ** 2 <= _LARGEST:
             yield from _of_quadratic(pairs, slopes, limits, model)
         return
-    nu = pairs.problem.risk.known_convexity
     if nu is not None:
         gain, cost = Minorant(x, slopes, np.zeros(x.size), limits).gains_and_costs(nu.value)
         leaving = S[pairs.places]

@@ -79,6 +79,7 @@ class SwapSearch:
     _known: list[Kind] | None = None
     _ends: set[bytes] = field(default_factory=set)
     _tried: set[bytes] = field(default_factory=set)
+    _columns: dict[int, np.ndarray] = field(default_factory=dict)
 
     @np.errstate(over="ignore", invalid="ignore")
     def improve(self, point: Point) -> Point:
@@ -202,7 +203,7 @@ class SwapSearch:
             many = ManyMoves(self.problem, model, S, w, c, diagonal, self._worth, self.deadline)
             return self._first_better(((support, w) for support in many.supports(self.certain, least)), point)
         if Tabled.fit(self.problem, model):
-            tabled = Tabled(self.problem, model, S, w, c, diagonal, True, self.deadline)
+            tabled = Tabled(self.problem, model, S, w, c, diagonal, True, self.deadline, self._columns)
             better = self._first_better(self._untried(tabled.supports(least)), point)
             if better is not None or self.cut or not self.thorough:
                 return better

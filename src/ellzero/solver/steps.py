@@ -190,6 +190,8 @@ class PursuitStep:
         """The best of many exchanges on the quadratic model, if it is better."""
         w, c = to_host(point.w).astype(float), -0.5 * to_host(gradient).astype(float)
         S, diagonal = self.problem.support_of(w), worthy(Tabled.sizes(point.risk))
+        if S.size == self.problem.sparsity.k and point.refitted:
+            raise Stop(Status.SETTLED)  # further ones are left to the finish
         table = Tabled(self.problem, model, S, w, c, diagonal, False, self.deadline())
         for support, start in table.supports(1e-10 * abs(point.value)):
             if trial := self._better(point, like(start, point.w), support):

@@ -111,8 +111,8 @@ class Table:
     def give_up(self, number: int) -> None:
         """Let so many out, each time the one that costs least."""
         for _ in range(number):
-            places = np.flatnonzero(self.inside & ~self.fixed)
-            h = np.array([-self.entry(p, p) for p in places.tolist()])
+            places, r = np.flatnonzero(self.inside & ~self.fixed), self.rank
+            h = (self.U[places, :r] ** 2) @ (1 / self.D[:r]) - self.T[places, places]
             self.pivot(int(places[(self.x[places] ** 2 / np.maximum(h, 1e-300)).argmin()]))
 
     def settle(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -32,6 +32,8 @@ class Tabled:
     ----------
     near : bool
         Whether newcomers are also found by their best exchange, for a look at G[:, S], and places given up.
+    known : dict
+        Columns of G, from here or a point before.
     """
 
     problem: Problem
@@ -42,6 +44,7 @@ class Tabled:
     diagonal: np.ndarray
     near: bool
     deadline: float
+    known: dict[int, np.ndarray] = field(default_factory=dict)
 
     @staticmethod
     def fit(problem: Problem, model: Curvature | None) -> bool:
@@ -104,11 +107,19 @@ class Tabled:
             found = np.union1d(found, _best(self._nets(), max(_PAYING, _FOR_EACH * k)))
         return found
 
+    def _columns(self) -> np.ndarray:
+        """G[S], with rows from the points at which they were first asked for: no more than a ranking rests on them."""
+        new = np.array([j for j in self.S.tolist() if j not in self.known], dtype=np.intp)
+        rows = np.ascontiguousarray(to_host(self.model.columns(new)).T) if new.size else ()
+        held = {**self.known, **dict(zip(new.tolist(), rows, strict=True))}
+        self.known.clear()
+        self.known.update((j, held[j]) for j in self.S.tolist())
+        return np.array(list(self.known.values()))
+
     def _nets(self) -> np.ndarray:
         """What each newcomer gains by its best exchange; -inf inside."""
         S, w = self.S, self.w[self.S]
-        C = np.ascontiguousarray(to_host(self.model.columns(S)).T)
-        H = inverse(C[:, S])
+        C, H = self._columns(), inverse(self.model.block(S))
         h = np.maximum(np.diagonal(H), 1e-300)
         B = H @ C
         q = np.maximum(self.diagonal - np.einsum("ij,ij->j", B, C), 0.0)
