@@ -285,8 +285,9 @@ class PartialLikelihood:
         self.log_events = math.log(float(self.share.sum())) + math.log(float(weight.max()))
         self.share /= self.share.sum()
         # only strata with an event have a term; of others nothing is learnt
-        with_event = np.unique(stratum[self.share > 0])
-        counts = counts[np.isin(stratum[counts], with_event)]
+        with_event = np.zeros(int(stratum.max()) + 1, dtype=bool)
+        with_event[stratum[self.share > 0]] = True
+        counts = counts[with_event[stratum[counts]]]
         counts = counts[np.lexsort((event[counts], -time[counts], stratum[counts]))]
         begin = np.append(np.flatnonzero(np.diff(stratum[counts], prepend=-1)), counts.size)
         rows = [counts[i:j] for i, j in itertools.pairwise(begin)]

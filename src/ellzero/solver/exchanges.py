@@ -25,9 +25,7 @@ from .projections import proposed_support
 from .refit import Units, refit
 from .row_moves import are_rows, row_gains
 from .single_moves import BATCH, DOUBT, SingleMoves, inside
-from .tabled import Tabled, worthy
-
-_SMALL = 1000  # exchanges so few that a second look at the end of a search is worth its time
+from .tabled import SMALL, Tabled, worthy
 
 
 @dataclass
@@ -78,8 +76,6 @@ class SwapSearch:
     products: Products | None = None
     _known: list[Kind] | None = None
     _ends: set[bytes] = field(default_factory=set)
-    _tried: set[bytes] = field(default_factory=set)
-    _columns: dict[int, np.ndarray] = field(default_factory=dict)
 
     @np.errstate(over="ignore", invalid="ignore")
     def improve(self, point: Point) -> Point:
@@ -98,9 +94,13 @@ class SwapSearch:
         if self.products is None:
             self.products = Products.of(self.problem, model, best)
         self.model, spent = model if model.exact else None, model.spent
-        self.thorough = self.thorough and sparsity.k * (sparsity.most(risk.n_features) - sparsity.k) <= _SMALL
-        tabled = Tabled.fit(self.problem, model)
-        diagonal, fresh = worthy(Tabled.sizes(risk) if tabled else model.diagonal), True
+        self.thorough = self.thorough and sparsity.k * (sparsity.most(risk.n_features) - sparsity.k) <= SMALL
+        if Tabled.fit(self.problem, model):
+            best, model = self._on_tables(best, model)
+            spent = model.spent
+            if not self.thorough or self.cut:
+                return best
+        diagonal, fresh = worthy(model.diagonal), True
         for _ in range(self.max_rounds):
             self.cut = time.perf_counter() > self.deadline
             improved = None if self.cut or self._has_ended(best) else self._round(best, model, diagonal)
@@ -111,7 +111,7 @@ class SwapSearch:
                 if self.products is not None:
                     self._ends.add(np.flatnonzero(best.w).tobytes())
                 break
-            best, self.helped, fresh = improved, True, model.exact or tabled or not risk.looks_twice
+            best, self.helped, fresh = improved, True, model.exact or not risk.looks_twice
             if not model.exact:
                 self.n_products += model.spent - spent
                 model = risk.curvature(best)
@@ -121,6 +121,33 @@ class SwapSearch:
         if self.products is not None and self.certain and best is not point:
             best = min(point, self._refit_from_data(self.problem.support_of(best.w), best), key=lambda p: p.value)
         return best
+
+    def _on_tables(self, point: Point, model: Any) -> tuple[Point, Any]:
+        """The point after exchanges that were found on tables, as long as these help, and the curvature there."""
+        problem, best, known, tried = self.problem, point, dict[int, np.ndarray](), set[bytes]()
+        for _ in range(self.max_rounds):
+            w, c = to_host(best.w).astype(float), -0.5 * to_host(best.gradient).astype(float)
+            S, least, better = problem.support_of(w), 1e-10 * (abs(best.value) + 1e-300), best
+            tabled = Tabled(problem, model, S, w, c, worthy(model.sizes), self.deadline, known)
+            for support, start in tabled.supports(least):
+                self.cut = time.perf_counter() > self.deadline
+                if self.cut or support.tobytes() in tried:
+                    continue
+                tried.add(support.tobytes())
+                better = self._refit_from_data(support, best, start=start, rough=True)
+                if better.value < best.value - 1e-2 * least:
+                    break
+            else:
+                better = best
+            self.n_products += 1 + model.spent
+            if better is best:
+                break
+            best, self.helped = better, True
+            model = problem.risk.curvature(best)
+        if best is not point:
+            best = min(best, self._refit_from_data(problem.support_of(best.w), best), key=lambda p: p.value)
+            model = problem.risk.curvature(best)
+        return best, model
 
     def _has_ended(self, point: Point) -> bool:
         """Whether exchanges of atoms have ended on this support before: they would do so again."""
@@ -151,22 +178,21 @@ class SwapSearch:
         except EmptySlice:
             return point
 
-    def _refit(
-        self, support: np.ndarray, last: Point | None, interest: float | None = None, start: Any = None
-    ) -> Point:
-        """The best point of a support; what stays above the value of interest, that of the last one, may end early."""
-        if self.products is not None and last is not None:
-            point = self.products.refit(self.problem.risk, support, np.flatnonzero(last.w))
+    def _refit(self, support: np.ndarray, start: Point | None, interest: float | None = None) -> Point:
+        """The best point of a support; what stays above the value of interest, that of the start, may end early."""
+        if self.products is not None and start is not None:
+            point = self.products.refit(self.problem.risk, support, np.flatnonzero(start.w))
             if point is not None:
                 return point
-        return self._refit_from_data(support, last, interest, start)
+        return self._refit_from_data(support, start, interest)
 
     def _refit_from_data(
-        self, support: np.ndarray, last: Point | None, interest: float | None = None, start: Any = None
+        self, support: np.ndarray, last: Point | None, interest: float | None = None, start: Any = None, **how: bool
     ) -> Point:
+        """The same from the data; other values may be given to start with."""
         w, value = (None, math.inf) if last is None else (last.w if start is None else start, last.value)
         value = value if interest is None else interest
-        return refit(self.problem.risk, self.problem.gamma, support, w, self.units, self.deadline, value)
+        return refit(self.problem.risk, self.problem.gamma, support, w, self.units, self.deadline, value, **how)
 
     @np.errstate(over="ignore", invalid="ignore")
     def best_of_all(self, point: Point) -> Point:
@@ -201,12 +227,7 @@ class SwapSearch:
             return None if best is point else best
         if ManyMoves.fit(self.problem, model, S.size):
             many = ManyMoves(self.problem, model, S, w, c, diagonal, self._worth, self.deadline)
-            return self._first_better(((support, w) for support in many.supports(self.certain, least)), point)
-        if Tabled.fit(self.problem, model):
-            tabled = Tabled(self.problem, model, S, w, c, diagonal, True, self.deadline, self._columns)
-            better = self._first_better(self._untried(tabled.supports(least)), point)
-            if better is not None or self.cut or not self.thorough:
-                return better
+            return self._first_better(many.supports(self.certain, least), point)
         books = self._books(w, c, S, model, diagonal)
         moves = AtomMoves(self.problem, books, exact, self.certain, self._worth)
         if single:
@@ -229,19 +250,12 @@ class SwapSearch:
             best = self._try(pairs.ranked(0.0 if exact else DOUBT, least)[:BATCH], point, S)
         return None if best is point else best
 
-    def _untried(self, supports: Iterator[tuple[np.ndarray, np.ndarray]]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Those on which R has not been looked at: it was not lower than it is now."""
-        for support, w in supports:
-            if support.tobytes() not in self._tried:
-                self._tried.add(support.tobytes())
-                yield support, w
-
-    def _first_better(self, supports: Iterator[tuple[np.ndarray, np.ndarray]], point: Point) -> Point | None:
-        """The first of the supports, each with a start, on which R is lower; None if there is none, or no time."""
-        for support, w in supports:
+    def _first_better(self, supports: Iterator[np.ndarray], point: Point) -> Point | None:
+        """The first of the supports on which R is lower; None if there is none, or no time to look."""
+        for support in supports:
             if time.perf_counter() > self.deadline:
                 break
-            candidate = self._refit(support, point, start=w)
+            candidate = self._refit(support, point)
             if candidate.value < point.value - 1e-12 * abs(point.value):
                 return candidate
         self.cut = time.perf_counter() > self.deadline

@@ -131,10 +131,10 @@ class Exchanges(Finish):
             return
         before = state.best.value
         state.best = search.improve(state.best)
-        if Tabled.fit(state.problem, state.risk.curvature(state.best)):
-            pass  # it has begun anew with part of the support
-        elif state.risk.looks_twice and again is not None and state.problem.sparsity.plain:
-            from_fewer(state, search, before)
+        if state.risk.looks_twice and again is not None and state.problem.sparsity.plain:
+            tabled = Tabled.fit(state.problem, state.risk.curvature(state.best))
+            if not (tabled and Tabled.suffice(state.problem)):
+                from_fewer(state, search, before)
         elif search.helped and again is not None and _likely(state, before):
             with suppress(EmptySlice):  # of a support that was tried for its entries alone; there is an answer already
                 state.keep_better(from_damped(state, search, again))

@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -157,7 +157,7 @@ class PursuitStep:
         metric = 1.0 if self.units is None else like(self.units.scales**2, gradient)
         gamma = self.problem.gamma
         model = point.risk.curvature(point) if gamma.whole_space or gamma.orthant else None
-        if Tabled.fit(self.problem, model):
+        if model is not None and Tabled.fit(self.problem, model) and Tabled.suffice(self.problem):
             return self._on_table(point, gradient, model)
         quadratic, kinks = model is not None and model.exact, model is not None and model.piece is not None
         if math.isnan(self.size):  # where the curvature changes or budgets bind, longer steps find more
@@ -186,13 +186,13 @@ class PursuitStep:
             tried, size = chosen, 0.5 * size
         raise Stop(Status.SETTLED)
 
-    def _on_table(self, point: Point, gradient: Array, model: Any) -> Point:
+    def _on_table(self, point: Point, gradient: Array, model: Curvature) -> Point:
         """The best of many exchanges on the quadratic model, if it is better."""
         w, c = to_host(point.w).astype(float), -0.5 * to_host(gradient).astype(float)
-        S, diagonal = self.problem.support_of(w), worthy(Tabled.sizes(point.risk))
+        S, diagonal = self.problem.support_of(w), worthy(model.sizes)
         if S.size == self.problem.sparsity.k and point.refitted:
             raise Stop(Status.SETTLED)  # further ones are left to the finish
-        table = Tabled(self.problem, model, S, w, c, diagonal, False, self.deadline())
+        table = Tabled(self.problem, model, S, w, c, diagonal, self.deadline())
         for support, start in table.supports(1e-10 * abs(point.value)):
             if trial := self._better(point, like(start, point.w), support):
                 return trial
