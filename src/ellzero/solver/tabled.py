@@ -70,7 +70,11 @@ class Tabled:
         some = np.concatenate([self.S, J])
         if time.perf_counter() > self.deadline or not J.size:
             return
-        G, x = self.model.block(some), np.concatenate([self.w[self.S], self.c[J]])
+        G = self.model.block(some)
+        live = np.diagonal(G) > LEFT * self.diagonal[some]  # nothing is to be gained by what R does not see
+        live[: self.S.size] = True
+        some, G = some[live], G if live.all() else G[np.ix_(live, live)]
+        x = np.where(np.arange(some.size) < self.S.size, self.w[some], self.c[some])
         fixed = np.isin(some, self.problem.kept)
         table = Table.of(G, x, self.S.size, fixed, False, self.problem.sparsity.k)
         first = table.inside.copy()
