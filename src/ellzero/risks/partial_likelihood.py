@@ -137,7 +137,7 @@ class TableLook:
     @cached_property
     def root_chance(self) -> np.ndarray:
         """Its roots, one below the other."""
-        return np.sqrt(self.chance).reshape(-1, 1)
+        return np.asarray(np.sqrt(self.chance).reshape(-1, 1))
 
     @cached_property
     def later(self) -> Running:

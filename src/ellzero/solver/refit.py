@@ -92,7 +92,9 @@ def refit(
         return known
     part = risk.restrict(support)
     here = _best(
-        Piece(part, gamma, support, units, risk, interest, rough), None if start is None else to_host(start)[support], deadline
+        Piece(part, gamma, support, units, risk, interest, rough),
+        None if start is None else to_host(start)[support],
+        deadline,
     )
     point = risk.at(scatter(here.w, index_like(support, here.w), risk.n_features), index_like(support, here.w))
     if risk.keeps_state and type(part) is type(risk):
