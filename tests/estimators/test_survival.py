@@ -83,6 +83,8 @@ def test_every_form_of_y_is_the_same_question(study):
         (lambda y: np.array([(1.0, 2.0)], dtype=[("a", float), ("b", float)]), "a boolean event and a time"),
         (lambda y: y * [np.nan, 1.0], "contains NaN"),
         (lambda y: y * [1.0, 0.0], "event must be True somewhere"),
+        (lambda y: np.column_stack([y, y]), "the number of the row's stratum as a third"),
+        (lambda y: pd.DataFrame(y).assign(age=1.0), "give strata as an argument of their own"),
         (lambda y: y[:5], "inconsistent numbers of samples"),
     ],
 )

@@ -77,6 +77,24 @@ def test_values_gradients_and_curvatures(seed, ties):
 
 
 @pytest.mark.parametrize("ties", TIES)
+@pytest.mark.parametrize("strata", [None, 3])
+@pytest.mark.parametrize("scale", [0.1, 30.0])  # from 500 on, sums are taken in steps
+def test_curvatures_on_many_columns(ties, strata, scale):
+    rng = np.random.default_rng(7)
+    X, event = rng.standard_normal((150, 50)), rng.random(150) < 0.5
+    time = rng.integers(0, 40, 150) if strata else rng.random(150)
+    risk = Cox(X, time, event, ties=ties, strata=None if strata is None else np.arange(150) % strata)
+    w, h = scale * rng.standard_normal(50), 1e-6
+    model = risk.curvature(risk.at(w))
+    G, V = model.block(np.arange(50)), rng.standard_normal((50, 4))
+    slopes = np.array([(risk.gradient(w + h * v) - risk.gradient(w - h * v)) / (2 * h) for v in V.T]).T
+    near = {"rtol": 1e-5, "atol": 1e-6 * np.abs(slopes).max() + 50 * np.finfo(float).eps / h}  # that of gradients
+    np.testing.assert_allclose(2 * G @ V, slopes, **near)
+    np.testing.assert_allclose(2 * model.images(np.arange(50), V), slopes, **near)
+    np.testing.assert_allclose(G[:7, :7], model.block(np.arange(7)), rtol=1e-9, atol=1e-12 * np.abs(G).max())
+
+
+@pytest.mark.parametrize("ties", TIES)
 def test_large_predictions_neither_over_nor_underflow(ties):
     X, time, event, _ = data(1, 12, 2, scale=700.0)
     risk, w = Cox(X, time, event, ties=ties), np.array([1.0, -1.5])

@@ -108,7 +108,8 @@ class Certificate:
             "proved out": self.told(self.proved_out),
             "status": self.status.value,
             "how": self.how,
-            "cost": f"{self.nodes} nodes, {self.seconds:.2g} s" + (f", {self.n_sweeps} sweeps" if self.n_sweeps else ""),
+            "cost": f"{self.nodes} nodes, {self.seconds:.2g} s"
+            + (f", {self.n_sweeps} sweeps" if self.n_sweeps else ""),
         }
         if self.advice:
             lines["to improve"] = self.advice

@@ -37,6 +37,11 @@ def read_outcome(y: Any) -> np.ndarray:
         lower = [str(name).lower() for name in columns]
         if {"time", "event"} <= set(lower):
             y = y.iloc[:, [lower.index("time"), lower.index("event")]]
+        elif len(lower) != 2:  # a third one may be anything
+            raise ValueError(
+                f"y as a DataFrame must have columns named time and event, or two columns in this order, got {lower}; "
+                "rename them, and give strata as an argument of their own"
+            )
         y = np.column_stack([as_numbers(y.iloc[:, j], "y").astype(float) for j in range(y.shape[1])])
     elif names is not None:
         events = [name for name in names if y.dtype[name].kind == "b"] or [n for n in names if n.lower() == "event"]
@@ -47,8 +52,9 @@ def read_outcome(y: Any) -> np.ndarray:
     outcome = as_numbers(y, "y").astype(float)
     if outcome.ndim != 2 or outcome.shape[1] not in (2, 3):
         raise ValueError(
-            "y must hold a time and an event for each row: two columns (time, event), a DataFrame with these names, or "
-            f"a structured array of a boolean and a number as scikit-survival's; got shape {outcome.shape}"
+            "y must hold a time and an event for each row: two columns (time, event), and the number of the row's "
+            "stratum as a third if there are strata; a DataFrame with these names; or a structured array of a boolean "
+            f"and a number as scikit-survival's; got shape {outcome.shape}"
         )
     if not np.isin(outcome[:, 1], (0, 1)).all():
         odd = outcome[~np.isin(outcome[:, 1], (0, 1)), 1][0]
@@ -249,7 +255,8 @@ class SparseCox(_Survival):
         y : array of shape (n_samples, 2), DataFrame or structured array
             Two columns, the time and whether the event happened then (1) or the row was censored (0); a DataFrame with
             columns "time" and "event" in any order; or a structured array of a boolean and a number, as that of
-            scikit-survival. A third column of an array is the number of the row's stratum.
+            scikit-survival. A third column of an array is the number of the row's stratum, in place of `strata`: so
+            scikit-learn's cross-validation, which knows X and y alone, divides the strata along with the rows.
         sample_weight : array of shape (n_samples,), optional
             At least 0.
         offset : array of shape (n_samples,), optional

@@ -104,8 +104,9 @@ class Cox(LinearModel):
 
     def _check_targets(self, y: Any) -> np.ndarray:
         event = one_per_row(y, self.n_terms, "event")
-        if event.dtype.kind not in "fiub" or not np.isin(event, (0, 1)).all():
-            odd = event[~np.isin(event, (0, 1))] if event.dtype.kind in "fiub" else event
+        numbers = event.dtype.kind in "fiub"
+        odd = event[(event != 0) & (event != 1)] if numbers else event
+        if odd.size or not numbers:
             raise ValueError(
                 "event must be True or 1 where the event happened, and False or 0 where the row was censored; got "
                 f"{odd[0]!r}"
@@ -184,9 +185,13 @@ class Cox(LinearModel):
         """X in that order: for few columns."""
         return self.gather(np.arange(self.n_features))
 
+    @cached_property
+    def _scales(self) -> np.ndarray | None:
+        return LinearModel.column_scales(changed(self, fit_intercept=True))
+
     def column_scales(self) -> np.ndarray | None:
         """Without the means, as with an intercept."""
-        return LinearModel.column_scales(changed(self, fit_intercept=True))
+        return self._scales
 
     def curvature(self, point: Point) -> "CoxCurvature | None":
         """The quadratic model at a point, where columns of X can be read."""
@@ -224,6 +229,13 @@ class CoxCurvature(LinearCurvature):
         self.spent += 2
         centred = squares - sums**2 / max(float(chance.sum()), 1e-300)
         return 0.5 * (np.where(centred > ROUNDING * squares, centred, 0.0) + self.model.ridge)
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """As if all who are at risk had the same chance; what units of the columns are made of."""
+        scales = self.cox.column_scales()
+        assert scales is not None  # X can be read
+        return 0.5 / scales**2 + 0.5 * self.cox.ridge
 
     def images(self, index: np.ndarray, vectors: np.ndarray) -> np.ndarray:
         """G[:, index] @ vectors, at one product with X for each vector."""

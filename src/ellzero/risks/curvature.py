@@ -54,6 +54,11 @@ class Curvature(ABC):
     def diagonal(self) -> np.ndarray:
         """The diagonal of G."""
 
+    @property
+    def sizes(self) -> np.ndarray:
+        """Its diagonal, or what is near it and at hand."""
+        return self.diagonal
+
     @abstractmethod
     def columns(self, index: np.ndarray) -> Array:
         """G[:, index]: on the host, or on the device where the data are."""

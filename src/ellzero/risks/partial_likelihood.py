@@ -53,7 +53,7 @@ class Table:
         self.full = bool(self.there.all())
         self.apart = self.starts.size == self.order.size  # no time comes twice
         self.dead = self.share > 0
-        self.dead_term = self.term[self.dead][:, None]
+        self.root_term = np.sqrt(self.term[self.dead])[:, None]
         with np.errstate(divide="ignore"):
             self.log_term = np.log(self.term)
         self.log_left = np.log1p(-self.fraction)
@@ -135,6 +135,11 @@ class TableLook:
         return self._spread(None)[0]
 
     @cached_property
+    def root_chance(self) -> np.ndarray:
+        """Its roots, one below the other."""
+        return np.asarray(np.sqrt(self.chance).reshape(-1, 1))
+
+    @cached_property
     def later(self) -> Running:
         """The sums of the rates, from the other end."""
         return Running(self.rates[:, ::-1])
@@ -179,10 +184,12 @@ class TableLook:
 
     def hessian(self, here: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """VᵀHV and the diagonal of what is subtracted from, for H = Σ_q b_q (diag p_q - p_q p_qᵀ)."""
-        here = self._centred(here)
-        means, rows = self._means(here)[self.table.dead], here.reshape(-1, here.shape[2])
-        whole = (self.chance.reshape(-1, 1) * rows).T @ rows
-        return whole - (self.table.dead_term * means).T @ means, np.diagonal(whole)
+        table, here = self.table, self._centred(here)
+        means = self.risks.means(here, table.dead) if table.apart else self._means(here)[table.dead]
+        rows = self.root_chance * here.reshape(-1, here.shape[2])
+        means *= table.root_term
+        whole = rows.T @ rows  # half of it is computed, for the factors are one
+        return whole - means.T @ means, np.diagonal(whole)
 
 
 class Partial:
@@ -278,8 +285,9 @@ class PartialLikelihood:
         self.log_events = math.log(float(self.share.sum())) + math.log(float(weight.max()))
         self.share /= self.share.sum()
         # only strata with an event have a term; of others nothing is learnt
-        with_event = np.unique(stratum[self.share > 0])
-        counts = counts[np.isin(stratum[counts], with_event)]
+        with_event = np.zeros(int(stratum.max()) + 1, dtype=bool)
+        with_event[stratum[self.share > 0]] = True
+        counts = counts[with_event[stratum[counts]]]
         counts = counts[np.lexsort((event[counts], -time[counts], stratum[counts]))]
         begin = np.append(np.flatnonzero(np.diff(stratum[counts], prepend=-1)), counts.size)
         rows = [counts[i:j] for i, j in itertools.pairwise(begin)]
@@ -332,11 +340,14 @@ class PartialLikelihood:
         total = lost = 0.0
         scale = self.log_events
         for table in self.tables:
-            together = np.add.reduceat(table.share.ravel(), table.starts)
-            number = np.add.reduceat((table.dead).ravel(), table.starts, dtype=float)
-            for A, d in zip(together[number > 0], number[number > 0], strict=True):
-                more = (math.lgamma(d + 1) - d * math.log(d)) / d if table.tied else 0.0
-                total, lost = total + A * (math.log(A) + scale + more), lost + A * (abs(math.log(A)) + abs(scale) + d)
+            A = np.add.reduceat(table.share.ravel(), table.starts)
+            d = np.add.reduceat((table.dead).ravel(), table.starts, dtype=float)
+            A, d = A[d > 0], d[d > 0]
+            number, place = np.unique(d, return_inverse=True)
+            more = np.array([(math.lgamma(m + 1) - m * math.log(m)) / m for m in number])[place] if table.tied else 0.0
+            logs = np.log(A)
+            total += float(np.sum(A * (logs + scale + more)))
+            lost += float(np.sum(A * (np.abs(logs) + abs(scale) + d)))
         least = total - 8 * (self.n + 8) * EPS * lost
         return max(least, 0.0) if (weight[weight > 0] == 1).all() else least
 

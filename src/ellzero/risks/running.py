@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 _SPAN = 500.0  # exp of less than it neither over- nor underflows, and leaves room for what is small beside it
+_MANY = 32  # columns and rows from which on they are summed up block by block, as NumPy does not
 
 
 class Running:
@@ -38,14 +39,14 @@ class Running:
             self.logs[here] = (logs + top)[here]
             self.steps.append((here, weight, sums))
 
-    def means(self, values: np.ndarray) -> np.ndarray:
-        """The means of values of shape (s, m, c) over j <= i."""
+    def means(self, values: np.ndarray, where: np.ndarray | None = None) -> np.ndarray:
+        """The means of values of shape (s, m, c) over j <= i; in one row each of those i where a mask says so."""
         if not self.steps:
-            return _means(self.weight, self.sums, values)
+            return _means(self.weight, self.sums, values, where)
         means = np.zeros(values.shape)
         for here, weight, sums in self.steps:
-            means[here] = _means(weight, sums, values)[here]
-        return means
+            means[here] = _means(weight, sums, values, here)
+        return means if where is None else means[where]
 
 
 def _sums(levels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -56,6 +57,23 @@ def _sums(levels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         return weight, np.maximum(sums, 1e-300), np.log(sums)
 
 
-def _means(weight: np.ndarray, sums: np.ndarray, values: np.ndarray) -> np.ndarray:
-    totals = np.cumsum(weight[:, :, None] * values, axis=1)
-    return np.asarray(totals / sums[:, :, None])
+def _means(weight: np.ndarray, sums: np.ndarray, values: np.ndarray, where: np.ndarray | None) -> np.ndarray:
+    totals = _cumulated(weight, values)
+    return np.asarray(totals / sums[:, :, None] if where is None else totals[where] / sums[where][:, None])
+
+
+def _cumulated(weight: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Σ_{j<=i} weight_j values_j along each row of the table."""
+    s, m, c = values.shape
+    if min(m, c) < _MANY:
+        return np.cumsum(weight[:, :, None] * values, axis=1)
+    step = math.isqrt(m)
+    blocks = -(-m // step)
+    sums = np.zeros((s, blocks, step, c))
+    whole = sums.reshape(s, blocks * step, c)[:, :m]
+    np.multiply(weight[:, :, None], values, out=whole)
+    for i in range(1, step):
+        sums[:, :, i] += sums[:, :, i - 1]
+    for b in range(1, blocks):
+        sums[:, b] += sums[:, b - 1, -1:]
+    return whole

@@ -25,14 +25,9 @@ from .projections import proposed_support
 from .refit import Units, refit
 from .row_moves import are_rows, row_gains
 from .single_moves import BATCH, DOUBT, SingleMoves, inside
+from .tabled import SMALL, Tabled, worthy
 
 _AS_PROMISED = 0.9  # of their gains that exchanges have to bring together, or they are made one by one
-_SMALL = 1000  # exchanges so few that a second look at the end of a search is worth its time
-
-
-def _worthy(diagonal: np.ndarray) -> np.ndarray:
-    """The diagonal of G, so that a column of zeros is worth nothing."""
-    return np.where(diagonal > 1e-300, diagonal, 1e300)
 
 
 @dataclass
@@ -107,13 +102,18 @@ class SwapSearch:
         if self.products is None:
             self.products = Products.of(self.problem, model, best)
         self.model, spent = model if model.exact else None, model.spent
-        self.thorough = self.thorough and sparsity.k * (sparsity.most(risk.n_features) - sparsity.k) <= _SMALL
-        diagonal, fresh = _worthy(model.diagonal), True
+        self.thorough = self.thorough and sparsity.k * (sparsity.most(risk.n_features) - sparsity.k) <= SMALL
+        if Tabled.fit(self.problem, model):
+            best, model = self._on_tables(best, model)
+            spent = model.spent
+            if not self.thorough or self.cut:
+                return best
+        diagonal, fresh = worthy(model.diagonal), True
         for _ in range(self.max_rounds):
             self.cut = time.perf_counter() > self.deadline
             improved = None if self.cut or self._has_ended(best) else self._round(best, model, diagonal)
             if improved is None and not (fresh or self.cut):  # q was that of another point
-                diagonal, fresh = _worthy(model.diagonal), True
+                diagonal, fresh = worthy(model.diagonal), True
                 continue
             if improved is None:
                 if self.products is not None:
@@ -130,6 +130,33 @@ class SwapSearch:
         if self.products is not None and self.certain and best is not point:
             best = min(point, self._refit_from_data(self.problem.support_of(best.w), best), key=lambda p: p.value)
         return best
+
+    def _on_tables(self, point: Point, model: Any) -> tuple[Point, Any]:
+        """The point after exchanges that were found on tables, as long as these help, and the curvature there."""
+        problem, best, known, tried = self.problem, point, dict[int, np.ndarray](), set[bytes]()
+        for _ in range(self.max_rounds):
+            w, c = to_host(best.w).astype(float), -0.5 * to_host(best.gradient).astype(float)
+            S, least, better = problem.support_of(w), 1e-10 * (abs(best.value) + 1e-300), best
+            tabled = Tabled(problem, model, S, w, c, worthy(model.sizes), self.deadline, known)
+            for support, start in tabled.supports(least):
+                self.cut = time.perf_counter() > self.deadline
+                if self.cut or support.tobytes() in tried:
+                    continue
+                tried.add(support.tobytes())
+                better = self._refit_from_data(support, best, start=start, rough=True)
+                if better.value < best.value - 1e-2 * least:
+                    break
+            else:
+                better = best
+            self.n_products += 1 + model.spent
+            if better is best:
+                break
+            best, self.helped = better, True
+            model = problem.risk.curvature(best)
+        if best is not point:
+            best = min(best, self._refit_from_data(problem.support_of(best.w), best), key=lambda p: p.value)
+            model = problem.risk.curvature(best)
+        return best, model
 
     def _has_ended(self, point: Point) -> bool:
         """Whether exchanges of atoms have ended on this support before: they would do so again."""
@@ -168,10 +195,13 @@ class SwapSearch:
                 return point
         return self._refit_from_data(support, start, interest)
 
-    def _refit_from_data(self, support: np.ndarray, start: Point | None, interest: float | None = None) -> Point:
-        w, value = (None, math.inf) if start is None else (start.w, start.value)
+    def _refit_from_data(
+        self, support: np.ndarray, last: Point | None, interest: float | None = None, start: Any = None, **how: bool
+    ) -> Point:
+        """The same from the data; other values may be given to start with."""
+        w, value = (None, math.inf) if last is None else (last.w if start is None else start, last.value)
         value = value if interest is None else interest
-        return refit(self.problem.risk, self.problem.gamma, support, w, self.units, self.deadline, value)
+        return refit(self.problem.risk, self.problem.gamma, support, w, self.units, self.deadline, value, **how)
 
     @np.errstate(over="ignore", invalid="ignore")
     def best_of_all(self, point: Point) -> Point:

@@ -18,6 +18,7 @@ from .projections import projector
 from .refit import refit
 from .regrown import from_fewer
 from .state import State
+from .tabled import Tabled
 
 # All supports are tried where that costs no more than a few rounds of exchanges: so many supports, and so many numbers
 # of the data to be read for their refits.
@@ -136,7 +137,9 @@ class Exchanges(Finish):
         if state.point is not state.best:
             state.point.let_go()
         if state.risk.looks_twice and again is not None and state.problem.sparsity.plain:
-            from_fewer(state, search, before)
+            tabled = Tabled.fit(state.problem, state.risk.curvature(state.best))
+            if not (tabled and Tabled.suffice(state.problem)):
+                from_fewer(state, search, before)
         elif search.helped and again is not None and _likely(state, search, before):
             with suppress(EmptySlice):  # of a support that was tried for its entries alone; there is an answer already
                 state.keep_better(from_damped(state, search, again))

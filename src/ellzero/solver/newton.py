@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _NEAR, _NEAREST = 0.1, 1e-3  # what conjugate gradients leave of the slopes, far from the answer and near it
 _MORE = 20  # times what the last step has gained, that the further ones do not gain
+_SURE, _ROUGH = 1e-4, 1e-10  # of R: after a step that promised no more, what the next would gain; roughly no more
 _MOST = 50  # of their steps; a factor that needs more is none for this curvature
 
 
@@ -59,8 +60,9 @@ def newton(piece: Piece, here: Point, model: Curvature, deadline: float) -> Poin
         here = there
         known = factor is not None or (part.looks_twice and not kinks and 0 < promised <= 1e-8 * abs(here.value))
         known = known and rest <= (1e-17 if factor is None else 1e-13) * abs(here.value)
+        near_enough = piece.rough and 0 < promised <= _SURE * abs(here.value) and rest <= _ROUGH * abs(here.value)
         hopeless = here.value - _MORE * gained > piece.interest
-        if known or hopeless or gained <= 1e-13 * abs(here.value) or time.perf_counter() > deadline:
+        if known or near_enough or hopeless or gained <= 1e-13 * abs(here.value) or time.perf_counter() > deadline:
             break
         following = part.curvature(here)
         assert following is not None  # as at the start

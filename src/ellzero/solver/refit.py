@@ -38,6 +38,7 @@ class Piece:
     units: Units | None = None
     whole: Risk | None = None  #: R itself
     interest: float = math.inf  #: values of R above it are of no interest
+    rough: bool = False  #: whether R is wanted to no more than ten digits
 
     def metric(self, size: float) -> np.ndarray | None:
         """What is near the curvature of R up to a factor, this size of it, and at hand; None where nothing is."""
@@ -78,19 +79,22 @@ def refit(
     units: Units | None = None,
     deadline: float = math.inf,
     interest: float = math.inf,
+    rough: bool = False,
 ) -> Point:
     """argmin R(w) over w in Γ that are zero outside the support, for convex R: k unknowns.
 
     Newton steps on the restricted risk, each the solution of a quadratic problem over the slice of Γ, with a line
     search; for a quadratic risk the first step is the answer. Risks without known curvature take accelerated
     projected gradient steps. After the deadline, a reading of `time.perf_counter`, the best point so far is returned;
-    so it is where R will not come down to what is of interest.
+    so it is where R will not come down to what is of interest, or is known to ten digits and wanted roughly.
     """
     if (known := _from_products(risk, gamma, support, start, units, deadline)) is not None:
         return known
     part = risk.restrict(support)
     here = _best(
-        Piece(part, gamma, support, units, risk, interest), None if start is None else to_host(start)[support], deadline
+        Piece(part, gamma, support, units, risk, interest, rough),
+        None if start is None else to_host(start)[support],
+        deadline,
     )
     point = risk.at(scatter(here.w, index_like(support, here.w), risk.n_features), index_like(support, here.w))
     if risk.keeps_state and type(part) is type(risk):

@@ -16,6 +16,7 @@ from .problem import Problem
 from .projections import Projector
 from .refit import Units, refit
 from .result import Counts
+from .tabled import Tabled, worthy
 
 #: the reading of `time.perf_counter` that ends a run
 Deadline = Callable[[], float]
@@ -156,6 +157,8 @@ class PursuitStep:
         metric = 1.0 if self.units is None else like(self.units.scales**2, gradient)
         gamma = self.problem.gamma
         model = point.risk.curvature(point) if gamma.whole_space or gamma.orthant else None
+        if model is not None and Tabled.fit(self.problem, model) and Tabled.suffice(self.problem):
+            return self._on_table(point, gradient, model)
         quadratic, kinks = model is not None and model.exact, model is not None and model.piece is not None
         if math.isnan(self.size):  # where the curvature changes or budgets bind, longer steps find more
             self.size = (2.0 if quadratic else 4.0) / _first_curvature(point, gradient, project, metric)
@@ -181,6 +184,18 @@ class PursuitStep:
             if size > self.size or time.perf_counter() > self.deadline():
                 break
             tried, size = chosen, 0.5 * size
+        raise Stop(Status.SETTLED)
+
+    def _on_table(self, point: Point, gradient: Array, model: Curvature) -> Point:
+        """The best of many exchanges on the quadratic model, if it is better."""
+        w, c = to_host(point.w).astype(float), -0.5 * to_host(gradient).astype(float)
+        S, diagonal = self.problem.support_of(w), worthy(model.sizes)
+        if S.size == self.problem.sparsity.k and point.refitted:
+            raise Stop(Status.SETTLED)  # further ones are left to the finish
+        table = Tabled(self.problem, model, S, w, c, diagonal, self.deadline())
+        for support, start in table.supports(1e-10 * abs(point.value)):
+            if trial := self._better(point, like(start, point.w), support):
+                return trial
         raise Stop(Status.SETTLED)
 
     def _better(self, point: Point, start: Array, support: np.ndarray) -> Point | None:

@@ -103,6 +103,18 @@ class Table:
             self.settle()
         return at**2 / d
 
+    def copy(self) -> Table:
+        """The same, with no exchanges made."""
+        self.settle()
+        return Table(self.T.copy(), self.x.copy(), self.diagonal, self.inside.copy(), self.fixed, self.positive, self.k)
+
+    def give_up(self, number: int) -> None:
+        """Let so many out, each time the one that costs least."""
+        for _ in range(number):
+            places, r = np.flatnonzero(self.inside & ~self.fixed), self.rank
+            h = (self.U[places, :r] ** 2) @ (1 / self.D[:r]) - self.T[places, places]
+            self.pivot(int(places[(self.x[places] ** 2 / np.maximum(h, 1e-300)).argmin()]))
+
     def settle(self) -> None:
         """Take off T what waits."""
         U, r = self.U[:, : self.rank], self.rank
