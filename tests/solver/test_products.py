@@ -5,6 +5,7 @@ import pytest
 
 import ellzero as ez
 from ellzero.design import as_design
+from ellzero.design.dense import Dense
 from ellzero.solver.problem import make_problem
 from ellzero.solver.products import Products
 from ellzero.solver.refit import refit
@@ -52,3 +53,20 @@ def test_products_of_columns_side_by_side():
         A = np.where(J >= 0, X[:, J], 0.0)
         np.testing.assert_allclose(G, A.T @ A, atol=1e-12)
     assert as_design(X).grams(np.array([[0, 2, 4]])) is None
+
+
+@pytest.mark.parametrize("make", [groups, rows])
+def test_the_gradient_at_zero_is_computed_once_and_let_go(make, monkeypatch):
+    risk, sparsity = make(np.random.default_rng(0))
+    asked, adjoint, whole = [], Dense.adjoint, risk.design.shape
+
+    def counted(self, r):
+        if self.shape == whole:  # refits look at few columns
+            asked.append(r)
+        return adjoint(self, r)
+
+    monkeypatch.setattr(Dense, "adjoint", counted)
+    ez.minimize(risk, sparsity)
+    gradients = [r for r in asked if r.shape == np.shape(risk.y)]
+    assert sum(np.allclose(r, gradients[0]) for r in gradients) == 1
+    assert "origin" not in vars(risk)

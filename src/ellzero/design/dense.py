@@ -98,15 +98,17 @@ class Dense(Design):
         r, (n, p) = np.ascontiguousarray(r.T, dtype=np.float32), self.shape
         width = min(p, max(1, _IN_CACHE // max(1, len(r))))
         height = min(n, _IN_BLOCK // width)
-        few, part = np.zeros((height, width), dtype=np.float32), np.empty((len(r), width), dtype=np.float32)
-        out[:] = 0.0
+        few = np.empty((height, width), dtype=np.float32)
         for start in range(0, n, height):
             for left in range(0, p, width):
                 block = self.X[start : start + height, left : left + width]
                 rows, columns = block.shape
                 few[:rows, :columns] = block
-                np.matmul(r[:, start : start + rows], few[:rows], out=part)
-                out[:, left : left + columns] += part[:, :columns]
+                there, factors = out[:, left : left + columns], (r[:, start : start + rows], few[:rows, :columns])
+                if start:
+                    there += factors[0] @ factors[1]
+                else:
+                    np.matmul(*factors, out=there)
 
     def columns(self, index: Array) -> Dense:
         return type(self)(self._gather(index))
@@ -165,7 +167,9 @@ class Dense(Design):
             found += (B if symmetric else self._some(rows, left, root)).T @ B
         if whole:
             found = found[:, right]
-        return weights * found if isinstance(weights, float) else found
+        if isinstance(weights, float):
+            found *= weights
+        return found
 
     def _some(self, rows: slice, index: np.ndarray | None, root: np.ndarray | None) -> np.ndarray:
         """X[rows, index] on the host, in double precision, each row times its root."""

@@ -141,7 +141,7 @@ class Risk(SelfKnowledge, ABC):
         return self.at(self.zero)
 
     def starts_at(self, origin: Point) -> None:
-        """Take note of the point at 0 where a run begins, for the time of the run."""
+        """Take note of the point at 0 where a run begins, to keep it for the time of the run; or do not."""
 
     def value(self, w: Array) -> float:
         """R(w)."""

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from functools import cached_property
 from inspect import getattr_static
 from typing import Any, Self
 
@@ -304,13 +303,6 @@ class LinearModel(LinearTerms):
         G = size * self.known.block(support, LinearCurvature(self, weights, exact=True).products)
         G[np.diag_indices_from(G)] += 0.5 * self.ridge
         return G
-
-    @cached_property
-    def origin(self) -> Point:
-        return self.at(self.zero)
-
-    def starts_at(self, origin: Point) -> None:
-        vars(self)["origin"] = origin
 
     def forget(self) -> None:
         for name in ("known", "origin"):

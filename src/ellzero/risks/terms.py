@@ -12,7 +12,7 @@ from .._core.arrays import Array, finfo_eps, namespace, scalar, to_host
 from .._core.validation import as_array, as_numbers, check_finite, check_nonnegative, check_vector
 from ..design import ByRow, Design, as_design, extent, take, totals
 from .accuracy import EPS
-from .base import Constant, Risk, changed, no_longer_exact
+from .base import Constant, Point, Risk, changed, no_longer_exact
 from .known import KnownProducts
 from .spectrum import Gram, extreme_eigenvalues, gram
 
@@ -57,6 +57,13 @@ class LinearTerms(Risk):
     def known(self) -> KnownProducts:
         """XᵀΩX on the columns that a run looks at, Ω the shares of the rows, less what an intercept takes."""
         return KnownProducts(self.design.shape)
+
+    @cached_property
+    def origin(self) -> Point:
+        return self.at(self.zero)
+
+    def starts_at(self, origin: Point) -> None:
+        vars(self)["origin"] = origin
 
     @property
     def _xp(self) -> Any:

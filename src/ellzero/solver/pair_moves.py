@@ -93,7 +93,9 @@ class PairMoves:
         self.B = np.zeros((every.size + 2 * width, books.S.size))
         self.B[: every.size] = self.C @ books.H
         self.Q = np.eye(every.size + 2 * width) * (1 + 1e-9)
-        G = self.scale[:, None] * self.model.block(every) * self.scale
+        # these are asked for once, so nothing is gained by what is known of others
+        G = self.model.cross(every, every) if self.model.exact and self.model.applies else self.model.block(every)
+        G = self.scale[:, None] * G * self.scale
         self.Q[: every.size, : every.size] = G - self.B[: every.size] @ self.C.T + 1e-9 * np.eye(every.size)
 
     def _slopes(self, P: np.ndarray, M: np.ndarray) -> tuple[np.ndarray, float]:
