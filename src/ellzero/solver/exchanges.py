@@ -42,7 +42,8 @@ class SwapSearch:
     square) in the span of the kept columns.
 
     With Γ, or for another R, the formula ranks the exchanges, and the best few of each round are tried by a refit: at
-    the end none of these helps. So it is with atoms of several coordinates, whose worth is the sum of theirs.
+    the end none of these helps. So it is with atoms of several coordinates, whose worth is the sum of theirs. Where
+    refits are dear, many exchanges are made between two of them, on a table of the curvature (`Tabled`).
 
     Attributes
     ----------
