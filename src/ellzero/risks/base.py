@@ -46,7 +46,7 @@ class Risk(SelfKnowledge, ABC):
     convex: bool = False
     #: a number that R never goes below; 0 for losses
     lower_bound: float = -math.inf
-    #: whether refits are dear beside the curvature: exchanges are looked for on tables of it, end with that of their last
+    #: whether refits are dear beside the curvature: exchanges are looked for on tables of it, end with that of the last
     #: point, and begin anew without part of the support
     looks_twice: bool = False
     #: whether R can tell its gradients, and not only its values
