@@ -46,7 +46,8 @@ class Risk(SelfKnowledge, ABC):
     convex: bool = False
     #: a number that R never goes below; 0 for losses
     lower_bound: float = -math.inf
-    #: whether exchanges end with the curvature of their last point, and begin anew without part of the support
+    #: whether refits are dear beside the curvature: exchanges are looked for on tables of it, end with that of the last
+    #: point, and begin anew without part of the support
     looks_twice: bool = False
     #: whether R can tell its gradients, and not only its values
     has_gradient: bool = True

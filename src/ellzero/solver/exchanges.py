@@ -46,7 +46,8 @@ class SwapSearch:
     With Γ, or for another R, the formula ranks the exchanges, and the best few of each round are tried by a refit: at
     the end none of these helps. So it is with atoms of several coordinates, whose worth is the sum of theirs. Without Γ
     the formula is exact for these, too; of large data it is known in single precision (`Span`), and what it finds is
-    settled by refits in double: an exchange that gains less than about a millionth of a place may be overlooked.
+    settled by refits in double: an exchange that gains less than about a millionth of a place may be overlooked. Where
+    refits are dear, many exchanges are made between two of them, on a table of the curvature (`Tabled`).
 
     Attributes
     ----------

@@ -108,7 +108,7 @@ class Exchanges(Finish):
     Where there are but few supports, all are tried. Otherwise an answer that the exchanges had to mend belongs to a
     problem in which single exchanges get stuck, too. There the answer of the damped problem is followed as the damping
     goes, unless the run was told to stop or where to start. For risks that are looked at twice, part of the support is
-    given up and grown again instead.
+    given up and grown again instead, unless tables of the curvature suffice.
 
     Parameters
     ----------

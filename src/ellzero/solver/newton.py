@@ -60,7 +60,8 @@ def newton(piece: Piece, here: Point, model: Curvature, deadline: float) -> Poin
         here = there
         known = factor is not None or (part.looks_twice and not kinks and 0 < promised <= 1e-8 * abs(here.value))
         known = known and rest <= (1e-17 if factor is None else 1e-13) * abs(here.value)
-        near_enough = piece.rough and 0 < promised <= _SURE * abs(here.value) and rest <= _ROUGH * abs(here.value)
+        near_enough = piece.rough and not kinks and 0 < promised <= _SURE * abs(here.value)
+        near_enough = near_enough and rest <= _ROUGH * abs(here.value)
         hopeless = here.value - _MORE * gained > piece.interest
         if known or near_enough or hopeless or gained <= 1e-13 * abs(here.value) or time.perf_counter() > deadline:
             break
