@@ -92,7 +92,7 @@ def sparse_projection(
 
     def init(params: Any) -> SparseState:
         flat, _ = ravel_pytree(params)
-        _check_kinds({str(leaf.dtype) for leaf in jax.tree_util.tree_leaves(params)})
+        _check_kinds({str(jnp.asarray(leaf).dtype) for leaf in jax.tree_util.tree_leaves(params)})
         after(flat.size)  # says at once what does not fit
         return SparseState(inner.init(params), jnp.zeros((), jnp.int32), jnp.ones(flat.size, bool))
 
