@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import ellzero as ez
 from ellzero._core import memory as _memory
-from ellzero.design import as_design, here
+from ellzero.design import as_design, here, sources
 from ellzero.design import blocks as _blocks
 from ellzero.design.ahead import Progress, ahead
 from ellzero.design.blocks import InFiles
@@ -250,10 +250,54 @@ def test_everything_costs_one_sweep(A, tmp_path):
     assert cost(lambda: risk.expect(np.array([0, 1, 2]))) == 1 and cost(lambda: X.columns(np.array([0, 1]))) == 0
     assert cost(lambda: X.moments(0.1)) == 1 and cost(lambda: X.grams(np.array([[0], [1]]))) == 1
     before = X.tally.bytes_read
-    assert cost(lambda: X.rows(np.array([3, 50, 5, 3]))) == 0 and X.tally.bytes_read - before == 8 * P * 3
+    assert cost(lambda: X.rows(np.array([3, 50, 5, 3]))) * N == pytest.approx(3)
+    assert X.tally.bytes_read - before == 8 * P * 3
     X, before = ez.Blocks(pairs(A)), 0
-    assert cost(lambda: X.rows(np.array([3, 5]))) == 0  # only their block is read
+    assert cost(lambda: X.rows(np.array([3, 5]))) * N == pytest.approx(ROWS)  # only their block is read
     assert X.tally.bytes_read - A.nbytes == 8 * P * ROWS
+
+
+READERS = {
+    "pursuit": lambda r: ez.minimize(r, 2),
+    "stochastic": lambda r: ez.minimize(r, 2, ez.sets.L2Ball(3.0), "HSG-HT-2SP", max_iter=4, rng=0),
+    "snapshots": lambda r: ez.minimize(r, 2, method="SVRG-HT", max_iter=4, rng=0),
+    "zeroth order": lambda r: ez.minimize(r, 2, method=ez.preset("ZOHT", q=5, step=1e-3), max_iter=3, rng=0),
+    "exact": lambda r: ez.minimize(r, 2, method="exact"),
+    "a target": lambda r: ez.minimize(r, 2, target_gap=1e-2),
+    "a path": lambda r: ez.minimize_path(r, 4),
+}
+
+
+@pytest.mark.parametrize("memory", [1e9, 1.0])
+@pytest.mark.parametrize("name", READERS)
+def test_the_sweeps_that_are_told_are_those_that_were_made(name, memory, A, tmp_path, monkeypatch):
+    """Bytes are counted where the file is read."""
+    read, path = [0], str(npy(A, tmp_path))
+    reader = sources.RawFile._read
+
+    def counted(self, file, out, place):
+        read[0] += out.nbytes * (self.path == path)
+        return reader(self, file, out, place)
+
+    monkeypatch.setattr(sources.RawFile, "_read", counted)
+    risk = ez.risks.LeastSquares(ez.Blocks(path, rows=ROWS, memory=memory), A[:, 0] + A[:, 4] ** 2, 0.1)
+    read[0] = 0
+    res = READERS[name](risk)
+    assert read[0] > 0 and res.n_sweeps == np.ceil(read[0] / A.nbytes)
+    read[0] = 0
+    answer = res if hasattr(res, "x") else res[2]
+    certificate = ez.certify(risk, answer)
+    assert certificate.n_sweeps == np.ceil(read[0] / A.nbytes)
+    assert ("sweeps" in repr(certificate)) == bool(certificate.n_sweeps)
+
+
+def test_the_sweeps_of_a_cross_validation(problem):
+    """Those of folds count as the rows that are read for them."""
+    blocks = ez.Blocks([problem.X[:150, :8], problem.X[150:, :8]])
+    before = blocks.tally.bytes_read
+    model = ez.SparseRegressorCV([1, 2], cv=2, ridge=[0.1]).fit(blocks, problem.y)
+    assert model.n_sweeps_ == np.ceil((blocks.tally.bytes_read - before) / problem.X[:, :8].nbytes) > 2
+    assert ez.SparseRegressorCV([1, 2], cv=2, ridge=[0.1]).fit(problem.X[:, :8], problem.y).n_sweeps_ == 0
 
 
 def test_columns_that_do_not_fit_are_put_aside(A, tmp_path, monkeypatch):
@@ -553,6 +597,47 @@ def test_text_in_parquet_is_refused(tmp_path):
         ez.Blocks(tmp_path / "X.parquet")
 
 
+@pytest.mark.parametrize("value", [np.nan, -np.inf])
+def test_an_entry_that_is_no_number_is_told_by_its_file(A, value, tmp_path):
+    """The row of the whole, and where to look for it."""
+    bad = A.copy()
+    bad[41, 3] = value
+    np.save(tmp_path / "first.npy", A)
+    np.save(tmp_path / "second.npy", bad)
+    np.save(tmp_path / "turned.npy", np.asfortranarray(bad))
+    for name in ("second.npy", "turned.npy"):
+        with pytest.raises(ValueError, match=rf"got {value} in row 98, column 3 \(row 41 of .*{name}\); drop"):
+            ez.Blocks([tmp_path / "first.npy", tmp_path / name], rows=ROWS)
+    with pytest.raises(ValueError, match=rf"got {value} in row 41, column 3 \(row 1 of block 4\)"):
+        ez.Blocks(pairs(bad))
+    with pytest.raises(ValueError, match=rf"got {value} in row 98, column 3 \(row 41 of X\)"):
+        ez.Blocks([A, bad], rows=ROWS)
+
+
+@pytest.mark.parametrize("kind", [parquet, zarr])
+def test_an_entry_that_is_no_number_in_parquet_and_zarr(A, kind, tmp_path):
+    bad = A.copy()
+    bad[41, 3] = np.nan
+    for folder, numbers in (("a", A), ("b", bad)):
+        (tmp_path / folder).mkdir()
+        kind(numbers, tmp_path / folder)
+    paths = [tmp_path / folder / f"X.{kind.__name__}" for folder in "ab"]
+    with pytest.raises(ValueError, match=rf"got nan in row 98, column 3 \(row 41 of .*b.X.{kind.__name__}\)"):
+        ez.Blocks(paths, rows=ROWS)
+
+
+def test_files_without_rows_in_a_list(A, tmp_path):
+    for name, rows in (("a", A[:20]), ("b", A[:0]), ("c", A[20:])):
+        np.save(tmp_path / f"{name}.npy", rows)
+    X = ez.Blocks([tmp_path / f"{name}.npy" for name in "bacb"])
+    np.testing.assert_array_equal(X.dense(), A)
+    with pytest.raises(ValueError, match=r"b.npy must be two-dimensional, with at least one row .* got shape \(0, 9\)"):
+        ez.Blocks(tmp_path / "b.npy")
+    (tmp_path / "nothing").mkdir()
+    with pytest.raises(ValueError, match=r"there is no .parquet file in .*nothing"):
+        ez.Blocks(tmp_path / "nothing")
+
+
 def used_up(A):
     blocks = iter(pairs(A))
     return lambda: blocks
@@ -670,6 +755,24 @@ def test_the_limit_of_memory(monkeypatch, tmp_path):
     (tmp_path / "max").write_text("12345\n")
     monkeypatch.setattr(_memory, "_CGROUPS", (str(tmp_path / "nothing"), str(tmp_path / "max")))
     assert _memory.memory_limit() == 12345
+
+
+def test_progress_of_a_part_tells_the_bytes_of_that_part(A, tmp_path, monkeypatch):
+    totals = []
+
+    def noted(label, total):
+        totals.append((label, total))
+        return Progress(label, total)
+
+    X = ez.Blocks(npy(A, tmp_path, "F"), rows=ROWS)
+    monkeypatch.setattr("ellzero.design.files.Progress", noted)
+    with X.watched(1):
+        X.adjoint(np.ones(N))
+        X.columns(np.array([2, 5]))
+        part = X[np.arange(2 * ROWS)]
+        part.layout.progress = True
+        part.adjoint(np.ones(2 * ROWS))
+    assert totals == [("sweep 2", A.nbytes), ("sweep 3", 2 * A.nbytes // P), ("sweep 4", 2 * ROWS * P * 8)]
 
 
 # ---- what breaks in practice ----

@@ -329,6 +329,15 @@ def test_frames_of_mixed_and_nullable_columns(A, client):
         as_design(dd.from_pandas(frame, npartitions=3))
 
 
+def test_frames_that_lack_a_column_of_the_fit(A, client):
+    dd, pd = pytest.importorskip("dask.dataframe"), pytest.importorskip("pandas")
+    frame = dd.from_pandas(pd.DataFrame(A, columns=[f"x{j}" for j in range(P)]), npartitions=3)
+    model = ez.SparseRegressor(k=1).fit(frame, A[:, 2])
+    np.testing.assert_allclose(model.predict(frame[frame.columns[::-1]]).compute(), A[:, 2], atol=1e-12)
+    with pytest.raises(ValueError, match="X has no column 'x1', which was there when the model was fitted"):
+        model.predict(frame[["x0", "x2"]])
+
+
 @pytest.mark.parametrize("cut", [lambda b: b[:-1], lambda b: b[:, :-1]])
 def test_chunks_of_another_shape_than_dask_takes_them_for(A, cut, client):
     X = chunked(A, CHUNK).map_blocks(cut, dtype=float, meta=np.empty((0, 0)))

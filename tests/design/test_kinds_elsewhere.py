@@ -30,11 +30,11 @@ SETS = support_preserving_sets(P, np.random.default_rng(1)) | {
     "Portfolio with cash": ez.sets.Portfolio((0, 1), 0.0, 0.5, LABELS, 0.6),
     "Spectral": ez.sets.Spectral(ez.sets.L1Ball(1.0), (3, 4)),
 }
-CASES = [("k", name) for name in SETS]
-CASES += [
-    (sparsity, name)
-    for sparsity in ("Groups", "PerGroup", "Rank", "Rows")
-    for name in ("Everywhere", "L1Ball", "L2Ball", "Simplex", "GroupWise l1", "Spectral")
+SAMPLED = ("Everywhere", "L1Ball", "L2Ball", "Simplex", "GroupWise l1", "Spectral")
+CASES = [
+    pytest.param(sparsity, name, marks=[] if sparsity == "k" or name in SAMPLED else pytest.mark.slow)
+    for sparsity in SPARSITIES
+    for name in SETS
 ]
 
 
@@ -103,12 +103,18 @@ def test_answers_and_reasons_are_those_of_memory(sparsity, gamma, there):
     assert not isinstance(found, str), found
     assert found.sparsity.allows(found.x) and found.violation <= 1e-9
     if hasattr(risk, "design"):
-        assert found.fun == pytest.approx(known.fun, rel=1e-9) and found.n_sweeps
+        assert found.fun == pytest.approx(known.fun, rel=1e-10) and found.n_sweeps
+        np.testing.assert_allclose(found.x, known.x, rtol=1e-7, atol=1e-7)
     else:  # other steps may lead elsewhere, but not to something worse by much
-        assert found.fun <= known.fun * (1 + 1e-2)
+        assert found.fun <= known.fun * (1 + 1e-6)
 
 
 def test_the_table_has_answers_and_refusals():
     """So that the comparison above is one of both."""
-    kinds = {isinstance(answer(squares(X, Y), SPARSITIES[s], SETS[g]), str) for s, g in CASES if s != "Rows"}
+    kinds = {
+        isinstance(answer(squares(X, Y), SPARSITIES[s], SETS[g]), str)
+        for s in SPARSITIES
+        for g in SAMPLED
+        if s != "Rows"
+    }
     assert kinds == {True, False}

@@ -260,9 +260,12 @@ def test_unusable_functions_are_refused(there):
     for size in (0, 2.5, "three"):
         with pytest.raises((TypeError, ValueError), match="n_features"):
             there.make(lambda w: w.sum(), size)
+    for options in ({}, {"n_terms": 3}):
+        for evaluate in (lambda risk: risk.value(np.ones(3)), lambda risk: risk.gradient(np.ones(3))):
+            with pytest.raises(TypeError, match="must return real numbers, got .*complex128"):
+                evaluate(there.make(lambda w, *rows: w * 1j if rows else (w * 1j).sum(), 3, **options))
     if isinstance(there, Torch):
         for f, error, words in (
-            (lambda w: (w * 1j).sum(), TypeError, "must return real numbers, got torch.complex128"),
             (lambda w: float(w.detach().sum()), ValueError, "one entry, got builtins's float, 3.0"),
             (lambda w: np.sum(w.detach().numpy()), ValueError, r"one entry, got numpy's float64 of shape \(\)"),
             (lambda w: None, ValueError, "one entry, got builtins's NoneType"),

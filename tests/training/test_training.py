@@ -136,6 +136,64 @@ def test_a_checkpoint_goes_on_as_if_nothing_had_happened(torch):
         ez.SparseProjection(list(model.parameters())[:1], 5).load_state_dict(saved[2])
 
 
+@pytest.mark.parametrize("inner", [1, 5])
+def test_closures_of_lbfgs(torch, inner):
+    """It takes steps from differences of points, which the projection moves: what it remembers is forgotten."""
+    scaled = X * np.linspace(1.0, 5.0, 12)
+    data, target = torch.as_tensor(scaled), torch.as_tensor(Y)
+    for gamma in (None, ez.sets.LinfBall(1.0)):
+        model = torch.nn.Linear(12, 1, bias=False).double()
+        optimizer = torch.optim.LBFGS(model.parameters(), max_iter=inner, history_size=5)
+        ez.SparseProjection(model, 3, gamma).attach(optimizer)
+
+        def closure(model=model, optimizer=optimizer):
+            optimizer.zero_grad()
+            loss = ((model(data)[:, 0] - target) ** 2).mean()
+            loss.backward()
+            return loss
+
+        for _ in range(20):
+            optimizer.step(closure)
+            w = flat(torch, model)
+            assert np.count_nonzero(w) <= 3 and (gamma is None or gamma.violation(w) == 0)
+        assert closure().item() < np.mean(Y**2)
+        assert optimizer.state[model.weight]["n_iter"] == 0
+
+
+def test_frozen_parameters_and_those_turned_to_half_precision(torch):
+    model = network(torch)
+    model[0].weight.requires_grad_(False)
+    with pytest.raises(ValueError, match=r"'0.weight' is frozen.*if p.requires_grad"):
+        ez.SparseProjection(model, 5)
+    before = model[0].weight.clone()
+    others = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    sparse = ez.SparseProjection(others, 5).attach(optimizer)
+    steps(torch, model, optimizer, 3)
+    assert torch.equal(model[0].weight, before)
+    assert sum(int(p.count_nonzero()) for p in others.values()) == 5
+    model.half()
+    with pytest.raises(TypeError, match="of one precision, single or double.*torch.float16"):
+        sparse.step()
+
+
+def test_gradients_that_are_added_up(torch):
+    """Four backward passes for each step are one step for the projection."""
+    runs = []
+    for passes in (1, 4):
+        model = network(torch)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+        sparse = ez.SparseProjection(model, 10, schedule=ez.training.Gradually(end=6)).attach(optimizer)
+        for _ in range(8):
+            optimizer.zero_grad()
+            for _ in range(passes):
+                (((model(torch.as_tensor(X))[:, 0] - torch.as_tensor(Y)) ** 2).mean() / passes).backward()
+            optimizer.step()
+        assert sparse.t == 8
+        runs.append(flat(torch, model))
+    np.testing.assert_allclose(*runs, atol=1e-14)
+
+
 def test_whole_neurons_kept_entries_and_quotas(torch):
     model = network(torch)
     neuron = np.concatenate([np.repeat(np.arange(5), 12), np.arange(5), np.arange(5), [-1]]).tolist()
@@ -274,3 +332,98 @@ def test_optax_with_adam_and_what_does_not_fit(jax):
         transform.update(slopes, state)
     with pytest.raises(ValueError, match="needs a support-preserving set"):
         ez.training.sparse_projection(optax.sgd(0.1), 3, ez.sets.Simplex(1.0)).init(params)
+
+
+OF_OPTAX = {
+    "chain": lambda optax: optax.chain(optax.clip_by_global_norm(1.0), optax.adam(0.02)),
+    "two momenta": lambda optax: optax.chain(optax.trace(0.9), optax.trace(0.5), optax.scale(-0.02)),
+    "by parameter": lambda optax: optax.multi_transform(
+        {"x": optax.adam(0.02), "y": optax.sgd(0.02, momentum=0.9)}, {"a": "x", "b": "y"}
+    ),
+    "scheduled": lambda optax: optax.adam(optax.cosine_decay_schedule(0.05, 30)),
+    "accumulated": lambda optax: optax.MultiSteps(optax.adam(0.02), 3),
+}
+
+
+@pytest.mark.parametrize("name", OF_OPTAX)
+def test_optax_goes_on_where_it_was_saved(jax, name):
+    """Compiled, with a schedule: saved in the middle, resumed, and the same to the last bit; no momentum is left."""
+    import pickle
+
+    import optax
+
+    jnp = jax.numpy
+
+    def loss(p):
+        return jnp.mean((jnp.tanh(X @ p["a"]) @ p["b"] - Y) ** 2)
+
+    def compiled():
+        schedule = ez.training.Gradually(end=12)
+        transform = ez.training.sparse_projection(OF_OPTAX[name](optax), 10, schedule=schedule, every=3)
+
+        @jax.jit
+        def step(p, state):
+            updates, state = transform.update(jax.grad(loss)(p), state, p)
+            return optax.apply_updates(p, updates), state
+
+        return transform, step
+
+    rng = np.random.default_rng(0)
+    params = {"a": jnp.asarray(rng.standard_normal((12, 5))), "b": jnp.asarray(rng.standard_normal(5))}
+    transform, step = compiled()
+    state = transform.init(params)
+    for t in range(20):
+        if t == 9:
+            saved = pickle.dumps(jax.device_get((params, state)))
+        params, state = step(params, state)
+    _, anew = compiled()
+    again, state_of_it = pickle.loads(saved)
+    for _ in range(11):
+        again, state_of_it = anew(again, state_of_it)
+    for name in params:
+        np.testing.assert_array_equal(again[name], params[name])
+    assert sum(int(jnp.count_nonzero(p)) for p in params.values()) <= 10
+    masks = {(60,): np.asarray(state.mask)[:60], (5,): np.asarray(state.mask)[60:]}
+    momenta = [leaf for path, leaf in jax.tree_util.tree_leaves_with_path(state.inner)
+               if {getattr(key, "name", "") for key in path} & {"mu", "trace"}]  # fmt: skip
+    assert momenta and not any(np.ravel(m)[~masks[np.ravel(m).shape]].any() for m in momenta)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_optax_keeps_a_box_to_the_last_bit(jax, dtype):
+    """An update is added to the parameters by somebody else, and that rounds."""
+    import optax
+
+    jnp = jax.numpy
+    transform = ez.training.sparse_projection(optax.adam(0.1), 10, ez.sets.LinfBall(0.3))
+
+    @jax.jit
+    def step(p, state):
+        updates, state = transform.update(jax.grad(lambda p: jnp.mean((X @ p - Y) ** 2))(p), state, p)
+        return optax.apply_updates(p, updates), state
+
+    params = jnp.asarray(100 * np.random.default_rng(1).standard_normal(12), dtype)
+    state, most = transform.init(params), np.dtype(dtype).type(0.3)
+    for _ in range(60):
+        params, state = step(params, state)
+        assert np.abs(params).max() <= most and np.count_nonzero(params) <= 10
+
+
+def test_optax_over_several_starts_and_what_is_refused(jax):
+    import optax
+
+    jnp = jax.numpy
+    transform = ez.training.sparse_projection(optax.adam(0.02), 3)
+    params = jnp.asarray(np.random.default_rng(1).standard_normal((2, 12)))
+    states = jax.vmap(transform.init)(params)
+    updates, states = jax.vmap(transform.update)(params, states, params)
+    assert [np.count_nonzero(w) for w in np.asarray(params + updates)] == [3, 3]
+    for dtypes in (["float16"], ["bfloat16"], ["int32"], ["float32", "float64"]):
+        with pytest.raises(TypeError, match=f"of one precision, single or double; got {dtypes[0]}"):
+            transform.init([jnp.ones(3, dtype) for dtype in dtypes])
+    flat_ = params[0].at[3].set(jnp.nan)
+    with pytest.raises(Exception, match="NaN or infinities after 1 steps: the training has diverged"):
+        transform.update(flat_, transform.init(flat_), flat_)
+    kept = ez.training.sparse_projection(optax.adam(0.02), 3, momentum=())
+    _, state = kept.update(params[0], kept.init(params[0]), params[0])
+    assert np.asarray(optax.tree_utils.tree_get(state, "mu")).all()

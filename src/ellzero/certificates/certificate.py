@@ -100,6 +100,7 @@ class Certificate:
         explained = ""
         if math.isfinite(self.explained_gap):
             explained = f", {100 * self.explained_gap:.3g}% of what is explained"
+        swept = f", {self.n_sweeps} sweeps" if self.n_sweeps else ""
         lines = {
             "objective": f"{self.objective:.8g}, {self.words}",
             "lower bound": f"{self.lower_bound:.8g}",
@@ -108,8 +109,7 @@ class Certificate:
             "proved out": self.told(self.proved_out),
             "status": self.status.value,
             "how": self.how,
-            "cost": f"{self.nodes} nodes, {self.seconds:.2g} s"
-            + (f", {self.n_sweeps} sweeps" if self.n_sweeps else ""),
+            "cost": f"{self.nodes} nodes, {self.seconds:.2g} s{swept}",
         }
         if self.advice:
             lines["to improve"] = self.advice

@@ -17,9 +17,10 @@ from .base import Design, check_kind, not_finite
 from .by_row import ByRow
 from .dense import Dense
 from .files import ROWS, Files, as_part, float_of
+from .opening import as_source
 from .parted import Parted, Tally
 from .program import Node
-from .sources import Source, as_source
+from .sources import Source
 
 
 class InFiles(Parted):

@@ -120,7 +120,7 @@ class Files(Layout):
         if columns is not None and self.source.by_columns and p:
             total = total * columns.size // p
         ends = [*self.starts[1:], self.tally.n]
-        return total * sum(ends[i] - self.starts[i] for i, _ in self.parts) // self.tally.n
+        return int(total * sum(ends[i] - self.starts[i] for i, _ in self.parts) // self.tally.n)
 
     def fold(self, work: Callable[..., Any], add: Callable[[Any, Any], Any], *nodes: Node) -> Any:
         if all(isinstance(node, ByRow) for node in nodes):

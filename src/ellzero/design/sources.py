@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,8 +13,7 @@ from zlib import crc32
 import numpy as np
 
 from .._core.lazy import need
-from .._core.validation import as_array, is_masked
-from .base import check_kind
+from .._core.validation import as_array
 from .sparse import Sparse
 
 #: a block that takes its time to be fetched: long enough for that, and two of them little beside what a machine has
@@ -24,7 +22,6 @@ _BYTES = 2**25
 _ENTRIES = 2**18
 #: rows of such a block, at least: what is added up after each is as long as X is wide
 _ROWS = 64
-_PARQUET = (".parquet", ".pq")
 
 
 @dataclass
@@ -179,7 +176,7 @@ class Parquet(Source):
                 raise ValueError(f"{self.paths[0]} has no column {name!r}; it has {', '.join(there[:8])}")
         self.names = [name for name in there if name != target] if columns is None else list(columns)
         self.n_columns = len(self.names)
-        self.rows = rows or _many(self.n_columns, np.dtype(float))
+        self.rows = rows or many_rows(self.n_columns, np.dtype(float))
         self.pieces: list[tuple[int, int, int, int]] = []  # file, row group, first row in it, rows
         for f, path in enumerate(self.paths):
             meta = parquet.read_metadata(path)
@@ -339,86 +336,15 @@ class Stack(Source):
                     yield block
 
 
-def as_source(X: Any, target: str | None, columns: Sequence[str] | None, rows: int | None) -> Source:
-    """The source of anything that rows can be read from, in blocks of so many rows where these can be chosen."""
-    items = list(X) if isinstance(X, (list, tuple)) and X else [X]
-    paths = [Path(item) for item in items if isinstance(item, (str, os.PathLike))]
-    if len(paths) == len(items) and all(path.suffix in _PARQUET or path.is_dir() for path in paths):
-        files = [file for path in paths for file in (sorted(path.glob("*.parquet")) if path.is_dir() else [path])]
-        if files:
-            return Parquet(files, target, columns, rows)
-        raise ValueError(f"there is no .parquet file in {', '.join(map(str, paths))}")
-    if target is not None or columns is not None:
-        raise ValueError(f"target and columns are names of columns, which Parquet files have; got {X!r:.100}")
-    if all(isinstance(item, (str, os.PathLike)) or _is_matrix(item) for item in items):
-        named = [("X" if _is_matrix(item) else os.fspath(item), _opened(item)) for item in items]
-        some = [(name, A) for name, A in named if len(A.shape) != 2 or A.shape[0]]  # a file without rows adds none
-        found = [_from_array(A, rows, name) for name, A in some or named]
-        return found[0] if len(found) == 1 else Stack(found)
-    if callable(X) or (hasattr(X, "__len__") and (hasattr(X, "__getitem__") or hasattr(X, "__iter__"))):
-        return Given(X)
-    raise TypeError(
-        "blocks are read from a .npy or Parquet file, a memory map, a Zarr array, a list of these, or a sequence of "
-        f"pairs (X, y) with a length; got {type(X).__name__}. Of a generator, which is used up once it was gone "
-        "through, give the function that makes it"
-    )
-
-
 def _compressed(X: Any) -> Any:
     return X if X.format in ("csr", "csc") else X.tocsr()
 
 
-def _is_matrix(X: Any) -> bool:
-    two = not isinstance(X, type) and len(getattr(X, "shape", ())) == 2
-    return two and hasattr(X, "dtype") and not Sparse.recognises(X)
-
-
-def _opened(item: Any) -> Any:
-    """A file as a map of it, a Zarr folder as its array; anything else as it is."""
-    if not isinstance(item, (str, os.PathLike)):
-        return item
-    path = Path(item)
-    if path.suffix == ".npy":
-        try:
-            return np.load(path, mmap_mode="r")
-        except ValueError as error:
-            raise ValueError(f"{path} is no .npy file of numbers: {error}") from error
-    if path.suffix == ".zarr":
-        return need("zarr", "reading Zarr needs zarr: pip install ellzero[zarr]").open_array(str(path), mode="r")
-    raise ValueError(f"blocks are read from .npy, .parquet and .zarr, got {path}; open it yourself, and give its array")
-
-
-def _from_array(X: Any, rows: int | None, name: str) -> RawFile | Sliceable:
-    if len(X.shape) != 2 or 0 in X.shape:
-        raise ValueError(
-            f"{name} must be two-dimensional, with at least one row and one column, got shape {tuple(X.shape)}"
-        )
-    if is_masked(X):
-        as_array(X, "X")  # which says why not
-    dtype = np.dtype(X.dtype)
-    check_kind(dtype, name)
-    if isinstance(X, np.memmap) and X.mode != "c" and X.filename is not None:
-        n, p = X.shape
-        by_columns = X.strides == (dtype.itemsize, dtype.itemsize * n) and p > 1
-        if by_columns or X.strides == (dtype.itemsize * p, dtype.itemsize):
-            # of a file by columns every column is a reading of its own
-            step = rows or (_many(p, dtype) if by_columns else rows_at_a_time(p, dtype))
-            return RawFile(X.filename, _place(X), dtype, (n, p), by_columns, min(step, n))
-    return Sliceable(X, min(rows or _many(X.shape[1], dtype), X.shape[0]), name)
-
-
-def _many(n_columns: int, dtype: np.dtype) -> int:
+def many_rows(n_columns: int, dtype: np.dtype) -> int:
     """Rows of a block that takes its time to be fetched."""
     return max(1, _BYTES // (dtype.itemsize * max(1, n_columns)))
 
 
 def rows_at_a_time(n_columns: int, dtype: np.dtype) -> int:
     """Rows of a block of a plain file."""
-    return min(max(_ENTRIES // n_columns, _ROWS), _many(n_columns, dtype))
-
-
-def _place(X: np.memmap) -> int:
-    """Where in its file a map begins, also one that is a slice of another."""
-    mapped = X._mmap  # type: ignore[attr-defined]
-    begin = X.offset - X.offset % mmap.ALLOCATIONGRANULARITY
-    return begin + X.ctypes.data - np.frombuffer(mapped, dtype=np.uint8).ctypes.data
+    return min(max(_ENTRIES // n_columns, _ROWS), many_rows(n_columns, dtype))

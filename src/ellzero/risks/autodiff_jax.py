@@ -97,13 +97,13 @@ class JaxRisk(Autodiff):
             value = jnp.asarray(self.f(self._unravel(w)))
             if value.size != 1:
                 raise ValueError(f"f(w) must return one number, got an array of shape {value.shape}; use .sum()")
-            return value.reshape(())
+            return _real(value.reshape(()))
         terms = jnp.asarray(self.f(self._unravel(w), rows))
         if terms.shape != rows.shape:
             raise ValueError(
                 f"f(w, rows) must return one term for each of the {rows.size} rows, got an array of shape {terms.shape}"
             )
-        return terms.mean()
+        return _real(terms).mean()
 
     @cached_property
     def _compiled(self) -> dict[str, Any]:
@@ -139,3 +139,9 @@ class JaxRisk(Autodiff):
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_compiled"}
+
+
+def _real(value: Any) -> Any:
+    if value.dtype.kind == "c":
+        raise TypeError(f"f must return real numbers, got {value.dtype}; use .real, or abs(...) ** 2")
+    return value

@@ -67,6 +67,7 @@ def solve(
         result = run.report(state.best, status, final=True)
         if proof is not None:
             result.certificate = proof.certificate(result, state.clock.deadline())
+            result.n_sweeps = run.n_sweeps
     verify(result)
     _warn_of_noise(result)
     if verbose:

@@ -237,9 +237,14 @@ class Run:
             failures=tuple(self.session.failures),
             keep=self.asked.kept,
             exchanges=state.examined if final and self.problem is self.asked else None,
-            n_sweeps=self.asked.risk.swept(self._sweeps),
+            n_sweeps=self.n_sweeps,
             noise=getattr(self.oracle, "noise", None),  # any function may be an oracle
         )
+
+    @property
+    def n_sweeps(self) -> int:
+        """How often data elsewhere were gone through so far."""
+        return self.asked.risk.swept(self._sweeps)
 
     def _value(self, point: Point, x: Array, final: bool) -> float:
         w = to_host(x).astype(float)

@@ -12,7 +12,6 @@ from ..sets import ConstraintSet
 from .projection import AfterStep
 
 _WORDS = "sparse_projection needs JAX and optax: pip install ellzero[jax]"
-_MOMENTUM = ("mu", "trace")  # what optax calls it
 
 
 class SparseState(NamedTuple):
@@ -32,6 +31,7 @@ def sparse_projection(
     keep: Any = None,
     every: int = 1,
     projection: str = "two-step",
+    momentum: tuple[str, ...] = ("mu", "trace"),
 ) -> Any:
     """A transformation of optax after whose updates w = Π_Γ(H_k(w)): at most k nonzeros over all arrays, inside Γ.
 
@@ -44,6 +44,8 @@ def sparse_projection(
         An optimiser, such as ``optax.adam(1e-3)``.
     k, constraint, schedule, keep, every, projection
         As for `SparseProjection`; entries are those of the arrays of the tree, one after the other.
+    momentum : tuple of str
+        Fields of optimisers' states that are set to zero outside the support.
 
     Returns
     -------
@@ -77,6 +79,11 @@ def sparse_projection(
 
     def project(v: Any, t: Any, mask: Any) -> tuple[np.ndarray, np.ndarray]:
         v, mask = np.asarray(v), np.asarray(mask)
+        if not np.isfinite(v).all():
+            raise ValueError(
+                f"the parameters hold NaN or infinities after {int(t)} steps: the training has diverged; take a "
+                "smaller rate of learning, or clip the gradients"
+            )
         support = None if int(t) == 1 else np.flatnonzero(mask)
         w, chosen = after(v.size)(v, int(t), support)
         kept = np.zeros(v.size, dtype=bool)
@@ -85,6 +92,7 @@ def sparse_projection(
 
     def init(params: Any) -> SparseState:
         flat, _ = ravel_pytree(params)
+        _check_kinds({str(jnp.asarray(leaf).dtype) for leaf in jax.tree_util.tree_leaves(params)})
         after(flat.size)  # says at once what does not fit
         return SparseState(inner.init(params), jnp.zeros((), jnp.int32), jnp.ones(flat.size, bool))
 
@@ -95,19 +103,38 @@ def sparse_projection(
         before, unravel = ravel_pytree(params)
         step, t = ravel_pytree(updates)[0], state.t + 1
         shapes = jax.ShapeDtypeStruct(before.shape, before.dtype), jax.ShapeDtypeStruct(before.shape, bool)
-        w, mask = jax.pure_callback(project, shapes, before + step, t, state.mask)
-        inside = _masked(inside, unravel(mask.astype(before.dtype)), optax, jax)
-        return unravel(w - before), SparseState(inside, t, mask)
+        w, mask = jax.pure_callback(project, shapes, before + step, t, state.mask, vmap_method="sequential")
+        inside = _masked(inside, unravel(mask.astype(before.dtype)), momentum, jax)
+        return unravel(_towards(before, w, jnp)), SparseState(inside, t, mask)
 
     return optax.GradientTransformationExtraArgs(init, update)
 
 
-def _masked(state: Any, masks: Any, optax: Any, jax: Any) -> Any:
-    """The state of an optimiser with its momentum zero outside the masks."""
-    found: dict[str, Any] = {}
-    for name in _MOMENTUM:
-        there = optax.tree_utils.tree_get_all_with_path(state, name)
-        same = [m for _, m in there if jax.tree_util.tree_structure(m) == jax.tree_util.tree_structure(masks)]
-        if len(same) == 1:
-            found[name] = jax.tree_util.tree_map(lambda m, mask: m * mask, same[0], masks)
-    return optax.tree_utils.tree_set(state, **found) if found else state
+def _check_kinds(kinds: set[str]) -> None:
+    if len(kinds) > 1 or kinds - {"float32", "float64"}:
+        raise TypeError(
+            f"parameters must be of one precision, single or double; got {', '.join(sorted(kinds)) or 'none'}"
+        )
+
+
+def _towards(before: Any, w: Any, jnp: Any) -> Any:
+    """The update u with before + u = w but for rounding, and that to the side of zero, where Γ goes on."""
+    u = w - before
+    for _ in range(3):
+        u = jnp.where(jnp.abs(before + u) > jnp.abs(w), jnp.nextafter(u, -jnp.copysign(jnp.inf, w)), u)
+    return u
+
+
+def _masked(state: Any, masks: Any, names: tuple[str, ...], jax: Any) -> Any:
+    """The state of an optimiser with its momentum zero outside the masks: arrays in a field of such a name, at the
+    place that the parameter has in its tree.
+    """
+    known = dict(jax.tree_util.tree_leaves_with_path(masks))
+
+    def masked(path: Any, leaf: Any) -> Any:
+        for i, key in enumerate(path):
+            if getattr(key, "name", None) in names and path[i + 1 :] in known:
+                return leaf * known[path[i + 1 :]]
+        return leaf
+
+    return jax.tree_util.tree_map_with_path(masked, state)

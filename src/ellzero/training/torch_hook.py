@@ -22,7 +22,7 @@ class SparseProjection:
     Parameters
     ----------
     parameters : torch.nn.Module, named parameters or parameters
-        Those that share one k; others are left alone.
+        Those that share one k; others are left alone. One that is frozen is refused, as a projection would change it.
     k : int, float or sparsity
         How many entries may be nonzero in the end, or which share of all, or what else is counted (`ellzero.sparsity`).
     constraint : ConstraintSet, optional
@@ -139,11 +139,15 @@ class SparseProjection:
                     f"the parameter {name!r} holds NaN or infinities after {self.t} steps: the training has diverged; "
                     "take a smaller rate of learning, or clip the gradients"
                 )
+            _check_kinds(self.parameters)  # again, as modules are turned to half precision in place
             projected, self._support = self._after(flat, self.t, self._support)
             for parameter, part in zip(self.parameters.values(), projected.split(self._sizes), strict=True):
                 parameter.copy_(part.reshape(parameter.shape))
             if optimizer is None:
                 return
+            for state in optimizer.state.values():
+                if "old_dirs" in state:  # L-BFGS knows of steps that were made otherwise, and begins anew
+                    state["n_iter"] = 0
             for mask, parameter in zip(self.masks.values(), self.parameters.values(), strict=True):
                 for name in self.momentum:
                     buffer = optimizer.state.get(parameter, {}).get(name)
@@ -179,10 +183,21 @@ def _named(parameters: Any, torch: Any) -> dict[str, Any]:
         raise TypeError(f"parameters must be a module with parameters, or tensors, got {parameters!r:.80}")
     if len({id(p) for p in named.values()}) < len(named):
         raise ValueError("parameters must be different tensors, and one of them is named twice: k would count it twice")
-    kinds = {(str(p.dtype), str(p.device)) for p in named.values()}
+    _check_kinds(named)
+    frozen = [name for name, p in named.items() if isinstance(p, torch.nn.Parameter) and not p.requires_grad]
+    if frozen:
+        raise ValueError(
+            f"the parameter {frozen[0]!r} is frozen (requires_grad=False), and a projection would change it; give the "
+            "others alone: {name: p for name, p in model.named_parameters() if p.requires_grad}"
+        )
+    return {str(name): parameter for name, parameter in named.items()}
+
+
+def _check_kinds(parameters: dict[str, Any]) -> None:
+    """Refuse half precision, in which k largest and projections would be rounded, and a mixture."""
+    kinds = {(str(p.dtype), str(p.device)) for p in parameters.values()}
     if len(kinds) > 1 or next(iter(kinds))[0] not in ("torch.float32", "torch.float64"):
         raise TypeError(
             "parameters must be of one precision, single or double, on one device; got "
             + ", ".join(f"{dtype} on {device}" for dtype, device in sorted(kinds))
         )
-    return {str(name): parameter for name, parameter in named.items()}
