@@ -90,9 +90,7 @@ class Recovery:
         return gradient
 
 
-def recover(
-    probes: Probes, slopes: np.ndarray, error: float = 0.0, likely: np.ndarray | None = None
-) -> Recovery:
+def recover(probes: Probes, slopes: np.ndarray, error: float = 0.0, likely: np.ndarray | None = None) -> Recovery:
     """argmin_g Σ_r (slope_r - a - <u_r, g>)² over sparse g, the number of nonzeros being chosen on held-out slopes.
 
     The constant a takes up what all directions have in common: the curvature along them, mostly.
