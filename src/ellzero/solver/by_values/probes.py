@@ -353,7 +353,7 @@ class ProbedGradients(Gradients):
         return max(1, int(min(most, left)))
 
     def _in_haste(self, most: int) -> bool:
-        """Whether a step along what few probes tell is tried first: where d is small, at the start or towards the end."""
+        """Whether a step along what few probes tell is tried first: where d is small, at the start or the end."""
         small = 2 * FIRST < self.complete <= _SMALL and not (self.noisy or self.values.risk.inside)
         return small and (self.n_probes == 0 or most < self.complete)
 
