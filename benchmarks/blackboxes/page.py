@@ -26,10 +26,10 @@ def write(records):
         "to minimise the same functions, and the truth behind noise is looked at; `ellzero` has its defaults, ZORO",
         "is told s and has the best of several steps in hindsight. A dash: not within the budget.",
         "",
-        f"Peers: ZORO ({about.get('zoro', '?')}), {about.get('versions', '?')}. ZORO-FA is our reading of its paper",
-        "with ZORO's recovery, as its own code is MATLAB; CMA-ES has a diagonal covariance; NGOpt is nevergrad's default, of",
-        "which the recommended point counts. Held to k: cut to its k largest entries before each query. Peers take longer",
-        "than ellzero, and some were measured with fewer seeds; every cell says or shows how many.",
+        f"Peers: ZORO ({about.get('zoro', '?')}), {about.get('versions', '?')}. ZORO-FA is our",
+        "reading of its paper with ZORO's recovery, as its own code is MATLAB; CMA-ES has a diagonal covariance; NGOpt",
+        "is nevergrad's default, of which the recommended point counts. Held to k: cut to its k largest entries before",
+        "each query.",
     ]
     for part, table in _TABLES.items():
         if parts[part]:
