@@ -26,8 +26,10 @@ def write(records):
         "to minimise the same functions, and the truth behind noise is looked at; `ellzero` has its defaults, ZORO",
         "is told s and has the best of several steps in hindsight. A dash: not within the budget.",
         "",
-        f"Peers: ZORO ({about.get('zoro', '?')}), {about.get('versions', '?')}. ZORO-FA is our reading of its paper",
-        "with ZORO's recovery, as its own code is MATLAB; CMA-ES has a diagonal covariance.",
+        f"Peers: ZORO ({about.get('zoro', '?')}), {about.get('versions', '?')}. ZORO-FA is our",
+        "reading of its paper with ZORO's recovery, as its own code is MATLAB; CMA-ES has a diagonal covariance; NGOpt",
+        "is nevergrad's default, of which the recommended point counts. Held to k: cut to its k largest entries before",
+        "each query.",
     ]
     for part, table in _TABLES.items():
         if parts[part]:
@@ -47,14 +49,30 @@ def _inputs(records):
     yield ""
     yield "| d | k | noise, of f(0) | runs | worst | median | all five | queries, median |"
     yield "|---:|---:|---:|---:|---:|---:|---:|---:|"
-    for key in sorted({(r["noise"], r["d"], r["k"]) for r in records}):
-        runs = [r for r in records if (r["noise"], r["d"], r["k"]) == key]
+    ours, theirs = _parted(records)
+    for key in sorted({(r["noise"], r["d"], r["k"]) for r in ours}):
+        runs = [r for r in ours if (r["noise"], r["d"], r["k"]) == key]
         left, found = [r["left"] for r in runs], sum(r["found"] == 5 for r in runs)
         spent = np.median([r["spent"] for r in runs])
         yield (
             f"| {key[1]} | {key[2]} | {key[0]:g} | {len(runs)} | {max(left):.1e} | {np.median(left):.1e} | {found} | "
             f"{spent:.0f} |"
         )
+    if theirs:
+        yield ""
+        yield "nevergrad, all 20,000 queries, k = 5; found are those among the five largest entries of its answer."
+        yield ""
+        yield "| solver | d | noise, of f(0) | runs | median of what is left | found, median |"
+        yield "|---|---:|---:|---:|---:|---:|"
+    for key in sorted({(r["solver"], r["noise"], r["d"]) for r in theirs}):
+        runs = [r for r in theirs if (r["solver"], r["noise"], r["d"]) == key]
+        left, found = (np.median([r[what] for r in runs]) for what in ("left", "found"))
+        yield f"| {key[0]} | {key[2]} | {key[1]:g} | {len(runs)} | {left:.1e} | {found:.0f} |"
+
+
+def _parted(records):
+    """Those of ellzero, and the others."""
+    return [r for r in records if r["solver"] == "ellzero"], [r for r in records if r["solver"] != "ellzero"]
 
 
 def _noise(records):
@@ -62,15 +80,20 @@ def _noise(records):
     yield ""
     yield "d = 200, five inputs matter, errors of 0.05, one call in ten raises. Medians of f at the answer, by μ."
     yield ""
-    mus = sorted({r["mu"] for r in records if r["mu"] is not None})
-    yield "| queries | runs | default | " + " | ".join(f"μ = {mu:g}" for mu in mus) + " | default / best μ |"
-    yield "|" + "---:|" * (len(mus) + 4)
-    for queries in sorted({r["queries"] for r in records}):
-        here = [r for r in records if r["queries"] == queries]
+    ours, theirs = _parted(records)
+    mus = sorted({r["mu"] for r in ours if r["mu"] is not None})
+    solvers = sorted({r["solver"] for r in theirs})
+    heads = [*(f"μ = {mu:g}" for mu in mus), "default / best μ", *solvers]
+    yield "| queries | runs | default | " + " | ".join(heads) + " |"
+    yield "|" + "---:|" * (len(heads) + 3)
+    for queries in sorted({r["queries"] for r in ours}):
+        here = [r for r in ours if r["queries"] == queries]
         median = {mu: np.median([r["left"] for r in here if r["mu"] == mu]) for mu in (None, *mus)}
-        cells = " | ".join(f"{median[mu]:.1e}" for mu in (None, *mus))
-        ratio = median[None] / min(median[mu] for mu in mus)
-        yield f"| {queries} | {sum(r['mu'] is None for r in here)} | {cells} | {ratio:.2g} |"
+        cells = [f"{median[mu]:.1e}" for mu in (None, *mus)] + [f"{median[None] / min(median[mu] for mu in mus):.2g}"]
+        for solver in solvers:
+            left = [r["left"] for r in theirs if (r["solver"], r["queries"]) == (solver, queries)]
+            cells.append(f"{np.median(left):.1e} ({len(left)} runs)" if left else "not run")
+        yield f"| {queries} | {sum(r['mu'] is None for r in here)} | {' | '.join(cells)} |"
 
 
 def _zoro(records):
@@ -104,15 +127,16 @@ def _correlated(records):
     yield "The mean squared residual of 200 x 1000 numbers, AR(1) 0.7 along the columns, 5-sparse truth, k = 5: share"
     yield "of f(0) that is left. CMA-ES held to k is cut to five entries before each query; the free one may be dense."
     yield ""
-    yield "| queries | seed | ellzero | CMA-ES held to k | CMA-ES |"
-    yield "|---:|---:|---:|---:|---:|"
-    peers = {(r["solver"], r["seed"]): r["at"] for r in records if r["solver"] != "ellzero"}
-    for r in sorted((r for r in records if r["solver"] == "ellzero"), key=lambda r: (r["queries"], r["seed"])):
-        theirs = [
-            peers.get((solver, r["seed"]), {}).get(str(r["queries"])) for solver in ("CMA-ES held to k", "CMA-ES")
-        ]
-        cells = " | ".join("–" if v is None else f"{v:.1e}" for v in (r["left"], *theirs))
-        yield f"| {r['queries']} | {r['seed']} | {cells} |"
+    solvers = ("CMA-ES held to k", "CMA-ES", "NGOpt held to k", "NGOpt")
+    yield "| queries | seed | ellzero | " + " | ".join(solvers) + " |"
+    yield "|" + "---:|" * (len(solvers) + 3)
+    found = {}
+    for r in records:
+        for queries, left in r.get("at", {str(r["queries"]): r.get("left")}).items():
+            found[r["solver"], r["seed"], int(queries)] = left
+    for queries, seed in sorted((q, s) for solver, s, q in found if solver == "ellzero"):
+        told = [found.get((solver, seed, queries)) for solver in ("ellzero", *solvers)]
+        yield f"| {queries} | {seed} | " + " | ".join("not run" if v is None else f"{v:.1e}" for v in told) + " |"
 
 
 _TABLES = {"inputs": _inputs, "noise": _noise, "zoro": _zoro, "profile": _profile, "correlated": _correlated}
@@ -124,6 +148,8 @@ def _needed(runs, solver):
 
 def _cell(runs, solver):
     needed = _needed(runs, solver)
+    if not any(r["solver"] == solver for r in runs):
+        return "not run"
     return f"{needed}" if math.isfinite(needed) else "–"
 
 
@@ -134,7 +160,7 @@ def _draw(parts):
     left, right = figure.subplots(1, 2)
     _draw_profile(left, parts["profile"])
     for queries, colour in zip((1000, 10_000, 100_000), ("#56B4E9", "#0072B2", "#000000"), strict=True):
-        here = [r for r in parts["noise"] if r["queries"] == queries]
+        here = [r for r in _parted(parts["noise"])[0] if r["queries"] == queries]
         if not here:
             continue
         mus = sorted({r["mu"] for r in here if r["mu"] is not None})
@@ -156,8 +182,9 @@ def _draw(parts):
 
 def _draw_profile(ax, records):
     """The share of problems that a solver brings to a thousandth within so many times the queries of the best one."""
-    problems = sorted({(r["name"], r["seed"]) for r in records})
     solvers = list(dict.fromkeys(r["solver"] for r in records))
+    runs_of = {(r["name"], r["seed"], r["solver"]) for r in records}
+    problems = sorted({(n, s) for n, s, _ in runs_of if all((n, s, solver) in runs_of for solver in solvers)})
     ratios = {solver: [] for solver in solvers}
     for problem in problems:
         runs = [r for r in records if (r["name"], r["seed"]) == problem]
@@ -176,4 +203,4 @@ def _draw_profile(ax, records):
         ylabel="share of problems solved",
         ylim=(-0.02, 1.05),
     )
-    ax.set_title("ZORO-FA's four functions, n = 1000, s = 30, to 1e-3", fontsize=10)
+    ax.set_title(f"ZORO-FA's functions, n = 1000, s = 30, to 1e-3: {len(problems)} problems", fontsize=10)

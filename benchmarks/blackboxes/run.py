@@ -8,43 +8,60 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
+import numpy as np
+
 from . import cases, solvers
 
 PARTS = ("inputs", "noise", "zoro", "profile", "correlated")
 FOUR = ("quadratic", "skew quartic", "max-s squared", "worst")
+NGOPT = ("NGOpt", "NGOpt held to k")  # nevergrad's default
 MUS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 STEPS = (0.125, 0.25, 0.5, 1.0)  # of ZORO, of which the best in hindsight counts
 
 
 def tasks(parts, seeds, zoro):
     """(part, solver, parameters) of every run."""
-    if "inputs" in parts:
-        for share, seed, d, k in itertools.product((0.0, 0.01), range(seeds or 20), (200, 1000, 2000), (5, 10)):
-            yield "inputs", "ellzero", {"d": d, "k": k, "noise": share, "seed": seed}
-    if "noise" in parts:
-        for queries, runs in ((1000, 20), (10_000, 5), (100_000, 3)):
-            for mu in (None, *MUS):
-                for seed in range(seeds or runs):
-                    yield "noise", "ellzero", {"queries": queries, "mu": mu, "seed": seed}
-    for seed in range(seeds or 1):
-        if "zoro" in parts:
-            for name, s in (("quadric", 20), ("quadric", 200), ("max-k", 20), ("max-k", 200)):
-                yield "zoro", "ellzero", {"name": name, "s": s, "seed": seed}
-                for step in STEPS if zoro else ():
-                    yield "zoro", "ZORO", {"name": name, "s": s, "seed": seed, "step": step}
-        if "profile" in parts:
-            for name in FOUR:
-                yield "profile", "ellzero", {"name": name, "seed": seed}
-                yield "profile", "CMA-ES", {"name": name, "seed": seed}
-                if zoro:
-                    yield "profile", "ZORO-FA", {"name": name, "seed": seed}
-                for step in (0.01, *STEPS) if zoro else ():
-                    yield "profile", "ZORO", {"name": name, "seed": seed, "step": step}
-        if "correlated" in parts:
-            for queries in (1000, 10_000, 100_000):
-                yield "correlated", "ellzero", {"queries": queries, "seed": seed}
-            yield "correlated", "CMA-ES held to k", {"queries": 100_000, "seed": seed}
-            yield "correlated", "CMA-ES", {"queries": 100_000, "seed": seed}
+    for part in parts:
+        yield from ((part, *task) for task in globals()[f"_{part}_tasks"](seeds, zoro))
+
+
+def _inputs_tasks(seeds, zoro):
+    for share, seed, d, k in itertools.product((0.0, 0.01), range(seeds or 20), (200, 1000, 2000), (5, 10)):
+        yield "ellzero", {"d": d, "k": k, "noise": share, "seed": seed}
+    for share, seed, d in itertools.product((0.0, 0.01), range(seeds or 3), (200, 1000, 2000)):
+        yield from ((solver, {"d": d, "k": 5, "noise": share, "seed": seed}) for solver in NGOPT)
+
+
+def _noise_tasks(seeds, zoro):
+    for queries, runs in ((1000, 20), (10_000, 5), (100_000, 5)):
+        for mu, seed in itertools.product((None, *MUS), range(seeds or runs)):
+            yield "ellzero", {"queries": queries, "mu": mu, "seed": seed}
+        for solver, seed in itertools.product(NGOPT, range(seeds or min(runs, 5))):
+            yield solver, {"queries": queries, "mu": "theirs", "seed": seed}
+
+
+def _zoro_tasks(seeds, zoro):
+    functions = (("quadric", 20), ("quadric", 200), ("max-k", 20), ("max-k", 200))
+    for seed, (name, s) in itertools.product(range(seeds or 3), functions):
+        yield "ellzero", {"name": name, "s": s, "seed": seed}
+        for step in STEPS if zoro else ():
+            yield "ZORO", {"name": name, "s": s, "seed": seed, "step": step}
+
+
+def _profile_tasks(seeds, zoro):
+    for seed, name in itertools.product(range(seeds or 3), FOUR):
+        for solver in ("ellzero", "CMA-ES", *(["ZORO-FA"] if zoro else [])):
+            yield solver, {"name": name, "seed": seed}
+        for step in (0.01, *STEPS) if zoro else ():
+            yield "ZORO", {"name": name, "seed": seed, "step": step}
+
+
+def _correlated_tasks(seeds, zoro):
+    for queries, runs in ((1000, 5), (10_000, 5), (100_000, 3)):
+        for solver, seed in itertools.product(("ellzero", *NGOPT), range(seeds or runs)):
+            yield solver, {"queries": queries, "seed": seed}
+    for solver, seed in itertools.product(("CMA-ES held to k", "CMA-ES"), range(seeds or 5)):
+        yield solver, {"queries": 100_000, "seed": seed}
 
 
 def measure(task):
@@ -55,15 +72,36 @@ def measure(task):
     return {"part": part, "solver": solver, **about, **told, "cpu": round(time.process_time() - started, 2)}
 
 
+def measure_at_home(task):
+    """One run, in the environment of who runs."""
+    part, solver, about, _ = task
+    if solver.startswith(("CMA-ES", "NGOpt")):
+        return solvers.in_their_environment("benchmarks.blackboxes.theirs", [part, solver, about, None])
+    return measure(task)
+
+
 def _inputs(solver, about, folder):
     case = cases.idle_inputs(about["d"], about["seed"], about["noise"])
+    if solver != "ellzero":
+        x = solvers.nevergrad(case, 20_000, about["seed"], _held(solver, about["k"]))
+        largest = np.argsort(-np.abs(x))[: about["k"]]
+        return {"left": case.truth(x) / case.truth(case.x0), "found": _common(case, largest), "spent": 20_000}
     trace, res = solvers.ours(case, about["k"], 20_000, about["seed"])
-    found = len(set(case.support) & set(res.support.tolist()))
-    return {"left": trace[-1][1] / case.truth(case.x0), "found": found, "spent": trace[-1][0]}
+    return {"left": trace[-1][1] / case.truth(case.x0), "found": _common(case, res.support), "spent": trace[-1][0]}
+
+
+def _common(case, support):
+    return len(set(case.support.tolist()) & set(support.tolist()))
+
+
+def _held(solver, k):
+    return k if "held" in solver else None
 
 
 def _noise(solver, about, folder):
     case = cases.simulator(about["seed"])
+    if solver != "ellzero":
+        return {"left": case.truth(solvers.nevergrad(case, about["queries"], about["seed"], _held(solver, 5)))}
     trace, res = solvers.ours(case, 5, about["queries"], about["seed"], about["mu"], "drop")
     noise = res.noise
     return {"left": trace[-1][1], "level": noise.level, "chosen": noise.mu, "spent": trace[-1][0]}
@@ -94,12 +132,14 @@ def _profile(solver, about, folder):
 
 
 def _correlated(solver, about, folder):
-    case, seed = cases.correlated(about["seed"]), about["seed"]
+    case, seed, queries = cases.correlated(about["seed"]), about["seed"], about["queries"]
     start = case.truth(case.x0)
     if solver == "ellzero":
-        trace, res = solvers.ours(case, 5, about["queries"], seed)
-        return {"left": trace[-1][1] / start, "found": len(set(case.support) & set(res.support)), "spent": trace[-1][0]}
-    trace = solvers.cma(case, about["queries"], seed, k=5 if "held" in solver else None)
+        trace, res = solvers.ours(case, 5, queries, seed)
+        return {"left": trace[-1][1] / start, "found": _common(case, res.support), "spent": trace[-1][0]}
+    if solver in NGOPT:
+        return {"left": case.truth(solvers.nevergrad(case, queries, seed, _held(solver, 5))) / start}
+    trace = solvers.cma(case, queries, seed, k=_held(solver, 5))
     return {"at": {str(q): min(v for n, v in trace if n <= q + 20) / start for q in (1000, 10_000, 100_000)}}
 
 
@@ -116,7 +156,7 @@ def main(options=()):
         "--only", type=lambda text: text.split(","), default=list(PARTS), metavar="A,B", help=f"of {', '.join(PARTS)}"
     )
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--seeds", type=int, help="runs of each, instead of 20 (fewer where they take long)")
+    parser.add_argument("--seeds", type=int, help="runs of each, instead of 20 (3 or 5 where they take long)")
     parser.add_argument("--zoro", type=Path, help="a checkout of github.com/caesarcai/ZORO")
     parser.add_argument("--records", type=Path, help="measurements of earlier parts, which are kept and added to")
     parser.add_argument("--no-page", action="store_true")
@@ -133,7 +173,7 @@ def main(options=()):
     if earlier is not None:
         earlier.write_text("".join(json.dumps(record) + "\n" for record in records))
     with ProcessPoolExecutor(args.jobs) as pool:
-        for n, record in enumerate(pool.map(measure, todo), 1):
+        for n, record in enumerate(pool.map(measure_at_home, todo), 1):
             records.append(record)
             if earlier is not None:  # at once: what was measured is there even if the rest is not waited for
                 with earlier.open("a") as file:
@@ -153,4 +193,5 @@ def _about(zoro):
         if (zoro / ".git").exists():
             log = ["git", "-C", zoro, "log", "-1", "--format=commit %h of %cs"]
             commit = subprocess.run(log, capture_output=True, text=True).stdout.strip()
-    return {"part": "about", "solver": "", "versions": solvers.versions(), "zoro": commit}
+    versions = solvers.in_their_environment("benchmarks.blackboxes.theirs", "versions")
+    return {"part": "about", "solver": "", "versions": versions, "zoro": commit}

@@ -1,14 +1,24 @@
-"""Who minimises: `ellzero` with its defaults, and the peers. Each tells (queries, truth) at its iterates."""
+"""Who minimises: `ellzero` with its defaults, and the peers. Each tells (queries, truth) at its iterates.
+
+CMA-ES and nevergrad live in an environment of their own, in which `in_their_environment` runs what is theirs.
+"""
 
 import importlib
 import importlib.metadata
+import json
 import math
+import subprocess
 import sys
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 
 import ellzero as ez
+
+from ..peers import environments
+
+THEIRS = SimpleNamespace(package="nevergrad", requires=["nevergrad", "cma"], python=None)
 
 
 def ours(case, k, budget, seed, mu=None, on_failure="raise", goal=-math.inf):
@@ -106,10 +116,51 @@ def cma(case, budget, seed, k=None, goal=-math.inf, spread=0.3):
     return trace
 
 
+def nevergrad(case, budget, seed, k=None):
+    """Its default, NGOpt, and the truth at what it recommends; with k, cut before each query. A failure is inf."""
+    import nevergrad as library
+
+    def cut(x):
+        v = np.array(x)
+        if k is not None:
+            v[np.argsort(-np.abs(v), kind="stable")[k:]] = 0.0
+        return v
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        space = library.p.Array(init=case.x0)
+        space.random_state = np.random.RandomState(seed)
+        search = library.optimizers.NGOpt(space, budget=budget)
+        for _ in range(budget):
+            candidate = search.ask()
+            try:
+                value = case.asked(cut(candidate.value))
+            except RuntimeError:
+                value = math.inf
+            search.tell(candidate, value)
+        return cut(search.provide_recommendation().value)
+
+
+def in_their_environment(module, told):
+    """`python -m module` in the environment of CMA-ES and nevergrad: what it answers to a question in JSON."""
+    python, why = environments.python_for(THEIRS)
+    if python is None:
+        raise RuntimeError(f"no environment for {', '.join(THEIRS.requires)}: {why}")
+    done = subprocess.run(
+        [python, "-m", module, json.dumps(told)],
+        env=environments.environment(),
+        cwd=environments.ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    return json.loads(done.stdout.splitlines()[-1])
+
+
 def versions():
     """Names and versions of the peers that are there."""
     found = []
-    for name in ("cma", "numpy", "scipy"):
+    for name in ("cma", "nevergrad", "numpy", "scipy"):
         try:
             found.append(f"{name} {importlib.metadata.version(name)}")
         except importlib.metadata.PackageNotFoundError:

@@ -59,6 +59,19 @@ def test_few_slopes_recover_a_sparse_gradient():
     assert found.unexplained < 1e-12
 
 
+def test_entries_that_mattered_before_need_hardly_more_slopes_than_they_are():
+    d, walsh, rng = 1000, Walsh(1000, [0]), np.random.default_rng(0)
+    S, g = np.sort(rng.choice(d, 30, replace=False)), np.zeros(d)
+    g[S] = rng.standard_normal(30)
+    slopes = walsh.apply(g, 54) + 7.0
+    assert recover(walsh, slopes).unexplained > 0.1
+    known = recover(walsh, slopes, likely=S)
+    assert np.allclose(known.gradient, g, atol=1e-8)
+    assert known.unexplained < 1e-12
+    wrong = recover(walsh, slopes, likely=np.setdiff1d(np.arange(60), S)[:30])  # no harm in a wrong guess
+    assert wrong.unexplained > 0.1
+
+
 def test_slopes_of_noise_alone_are_not_believed():
     walsh, noise = Walsh(500, [0]), np.random.default_rng(1)
     false = [recover(walsh, noise.standard_normal(64), 1.0).significant().size for _ in range(50)]
@@ -187,6 +200,43 @@ def test_correlated_columns():
     assert res.fun < 1e-12
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_model_that_was_right_is_followed_to_its_end(seed):
+    """An ill-conditioned quadratic of 15 inputs has 136 unknowns; the least of its model is far from where it was made."""
+    rng = np.random.default_rng(seed)
+    S, root = rng.choice(300, 15, replace=False), rng.random((15, 15))
+    B, x0 = root.T @ root / 15, 10 * rng.standard_normal(300)
+
+    def f(w):
+        return float(w[S] @ B @ w[S])
+
+    res = ez.minimize(ez.risks.BlackBox(f, 300), 300, x0=x0, max_queries=1000, rng=seed)
+    assert res.fun <= 1e-3 * f(x0)
+
+
+def test_a_first_step_in_few_dimensions_waits_for_no_whole_gradient():
+    """64 inputs matter: a step along a rough gradient comes before all of its 128 slopes."""
+    t = np.random.default_rng(0).uniform(0.5, 3, 64)
+    spent = []
+
+    def f(w):
+        return float(np.sum((w - t) ** 2))
+
+    def first(intermediate_result):
+        spent.append(intermediate_result.n_values + intermediate_result.n_monitor)
+        if intermediate_result.fun < f(np.zeros(64)):
+            raise StopIteration
+
+    ez.minimize(ez.risks.BlackBox(f, 64), 3, max_queries=1000, rng=0, callback=first)
+    assert spent[-1] <= 40
+
+
+def test_an_exact_function_is_known_by_a_glance():
+    res = ez.minimize(ez.risks.BlackBox(quad, 50), 3, max_queries=500, rng=0)
+    assert res.noise.exact
+    assert res.noise.n_values <= 8
+
+
 # Inside Γ.
 
 SETS = [
@@ -312,13 +362,14 @@ def test_budgets_are_kept(budget, size):
     assert asked <= budget
 
 
-@pytest.mark.parametrize("sigma", [0.0, 0.01])
-def test_resumed_runs_are_identical(tmp_path, sigma):
+@pytest.mark.parametrize(("sigma", "dense"), [(0.0, 0.0), (0.01, 0.0), (0.0, 0.3)])
+def test_resumed_runs_are_identical(tmp_path, sigma, dense):
     """Stopped after every few iterations and resumed: the same points, the same answer."""
 
     def f(w):  # noise that depends on w alone
         seed = int(abs(float(w @ np.arange(1.0, 41.0))) * 1e9) % 2**32
-        return quad(w) + sigma * np.random.default_rng(seed).standard_normal()
+        rest = dense * float(np.sum((w[:40] - 1) ** 2 + np.abs(w[:40] - 2)))  # so that first gradients are rough
+        return quad(w) + rest + sigma * np.random.default_rng(seed).standard_normal()
 
     def run(**options):
         return ez.minimize(ez.risks.BlackBox(f, 40), 3, max_queries=600, rng=0, **options)

@@ -306,7 +306,7 @@ class ProbedGradients(Gradients):
             if where is not None:
                 found = replace(found, gradient=found.gradient / units, units=units)
             enough = self._explained(found) and q >= self.least
-            self.hasty = haste and not enough and q < most
+            self.hasty = haste and not self._explained(found) and q < most
             if enough or self.hasty or q >= most or self.values.affordable < sides:
                 break
             q = min(math.ceil(_GROWTH * q), most)
@@ -353,9 +353,9 @@ class ProbedGradients(Gradients):
         return max(1, int(min(most, left)))
 
     def _in_haste(self, most: int) -> bool:
-        """Whether a step along what few probes tell is tried first: where all of them cost much, or hardly more."""
-        first = self.n_probes == 0 and 2 * FIRST < self.complete <= _SMALL
-        return not (self.noisy or self.values.risk.inside) and (first or most < self.complete)
+        """Whether a step along what few probes tell is tried first: where d is small, at the start or the end."""
+        small = 2 * FIRST < self.complete <= _SMALL and not (self.noisy or self.values.risk.inside)
+        return small and (self.n_probes == 0 or most < self.complete)
 
     def _slopes(
         self, w: np.ndarray, base: float, walsh: Walsh, first: int, last: int
