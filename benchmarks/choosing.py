@@ -42,7 +42,8 @@ def main(options=()):
     stored = json.loads(STORE.read_text()) if STORE.exists() else {part: {} for part in (*PARTS, "before")}
     for part, key, command, source in plan(args):
         told = measured(command, source, args.limit)
-        stored[part][key] = told | {"date": time.strftime("%Y-%m-%d"), "load": round(os.getloadavg()[0], 1)}
+        about = {"date": time.strftime("%Y-%m-%d"), "load": round(os.getloadavg()[0], 1), "cores": os.cpu_count()}
+        stored[part][key] = told | about
         print(part, key, {name: value for name, value in stored[part][key].items() if name != "each"}, flush=True)
         STORE.write_text(json.dumps(stored, indent=1, sort_keys=True) + "\n")
     TARGET.write_text(page(stored), encoding="utf-8")

@@ -1,7 +1,5 @@
 """CHOOSING.md from what `benchmarks choosing` has measured."""
 
-import os
-
 from .choosing_data import ABOUT, DATASETS, GOALS
 from .choosing_methods import METHODS
 
@@ -9,13 +7,14 @@ from .choosing_methods import METHODS
 def page(stored):
     """The whole file."""
     rows = [row for part in ("seconds", "scores", "others") for row in stored[part].values()]
+    cores = " and ".join(map(str, sorted({row["cores"] for row in rows})))
     dates, loads = sorted({row["date"] for row in rows}), [row["load"] for row in rows]
     return "\n".join(
         [
             "# Choosing k: seconds, scores, and others",
             "",
             f"`python -m benchmarks choosing`, {' to '.join(sorted({dates[0], dates[-1]}))}; one thread, load "
-            f"{min(loads):.1f} to {max(loads):.1f} on {os.cpu_count()} cores: seconds are those of the processor.",
+            f"{min(loads):.1f} to {max(loads):.1f} on {cores} cores: seconds are those of the processor.",
             "",
             *seconds(stored["seconds"]),
             *scores(stored["scores"] | stored["seconds"], stored["before"]),
