@@ -298,7 +298,7 @@ def test_predictions_of_one_row_in_a_new_folder(ellzero, tmp_path):
             "'key' has 60 different texts in 60 rows, too many",
         ),
         (
-            "fit t.csv --target city --k 2 --text drop",
+            "fit t.csv --target city --k 2 --text drop --missing drop",
             "is not a number; write it like 1234.5, or ask for classes (--loss logistic)",
         ),
         ("path one.csv --target price --ks 1 --validation 0.2", "--validation leaves rows out, and there is one alone"),

@@ -138,7 +138,11 @@ class ChosenByCrossValidation(SparseLinearModel):
             missing = np.setdiff1d(getattr(whole, "classes_", []), y[train])
             if missing.size:
                 n = np.count_nonzero(y == missing[0])
-                remedy = "leave the class out, or give more rows of it" if n < 2 else "use stratified folds"
+                remedy = (
+                    "leave the class out, or give more rows of it for stratified folds"
+                    if n < 2
+                    else "use stratified folds"
+                )
                 raise ValueError(
                     f"cv leaves no row of class {missing[0]} to fit on in one of its folds (y has {n}); {remedy}"
                 )
