@@ -10,6 +10,7 @@ chooses inside the training rows. Writes CHOOSING.md from choosing.json, which k
 import argparse
 import importlib.util
 import json
+import multiprocessing
 import os
 import resource
 import signal
@@ -17,7 +18,7 @@ import subprocess
 import sys
 import time
 import warnings
-from statistics import median
+from functools import partial
 
 from .choosing_data import DATASETS, GOALS, Missing, load
 from .choosing_methods import METHODS, l1, ours
@@ -40,8 +41,9 @@ def main(options=()):
     args = parser.parse_args(list(options))
     stored = json.loads(STORE.read_text()) if STORE.exists() else {part: {} for part in (*PARTS, "before")}
     for part, key, command, source in plan(args):
-        told = folded(command, source, args.limit) if part == "others" else measured(command, source, args.limit)
-        stored[part][key] = told | {"date": time.strftime("%Y-%m-%d"), "load": round(os.getloadavg()[0], 1)}
+        told = measured(command, source, args.limit)
+        about = {"date": time.strftime("%Y-%m-%d"), "load": round(os.getloadavg()[0], 1), "cores": os.cpu_count()}
+        stored[part][key] = told | about
         print(part, key, {name: value for name, value in stored[part][key].items() if name != "each"}, flush=True)
         STORE.write_text(json.dumps(stored, indent=1, sort_keys=True) + "\n")
     TARGET.write_text(page(stored), encoding="utf-8")
@@ -65,21 +67,6 @@ def plan(args):
     if "others" in args.parts:
         for name in wanted(DATASETS):
             yield from (("others", f"{name}: {method}", ["others", name, method], here) for method in args.methods)
-
-
-def folded(command, source, limit):
-    """All outer folds of a method, up to the first that has no answer."""
-    folds = []
-    for fold in range(DATASETS[command[1]]):
-        told = measured([*command, str(fold)], source, limit)
-        if "note" in told:
-            return told
-        folds.append(told)
-    n, total, squares = (sum(told[name] for told in folds) for name in ("n", "total", "squares"))
-    error = total / n
-    deviation = max(squares / n - error**2, 0.0) / (n - 1)
-    middle = {name: median(told[name] for told in folds) for name in ("size", "cpu")}
-    return {"error": error, "se": deviation**0.5} | middle
 
 
 def measured(command, source, limit):
@@ -141,29 +128,63 @@ def scored(model):
     return {"k": int(model.k_), "best": float(folds.mean()), "error": error}
 
 
-def others(name, method, fold):
-    """One outer fold: rows left out, the sums of their errors and of the squares of these, size, processor seconds."""
+def others(name, method):
+    """Every outer fold: the mean error and its standard error, the median size and processor seconds."""
     import numpy as np
     from sklearn.model_selection import KFold, StratifiedKFold
-    from sklearn.preprocessing import StandardScaler
 
     X, y, classify, scale = load(name)
+    some = slice(None, None, max(1, len(y) // 200))
+    full = np.argsort(-np.asarray(abs(X).sum(axis=0)).ravel())[:10]
+    METHODS[method].make(classify).fit(X[some][:, full], y[some])  # loads and compiles what is done lazily
     folds = (StratifiedKFold if classify else KFold)(DATASETS[name], shuffle=True, random_state=0)
-    train, test = list(folds.split(X, y))[int(fold)]
+    found = []
+    for train, test in folds.split(X, y):
+        found.append(in_time(partial(outer, method, X, y, classify, scale, train, test)))
+        if "note" in found[-1]:
+            return found[-1]
+    errors = np.concatenate([told["errors"] for told in found])
+    middle = {key: float(np.median([told[key] for told in found])) for key in ("size", "cpu")}
+    return {"error": float(errors.mean()), "se": float(errors.std(ddof=1) / np.sqrt(len(y))), **middle}
+
+
+def in_time(work):
+    """What a child finds within the limit, which it inherits for itself; or a note that it was ended."""
+    context = multiprocessing.get_context("fork")
+    mine, other = context.Pipe(duplex=False)
+
+    def run():
+        try:
+            other.send(work())
+        except Exception as error:
+            other.send({"note": f"{type(error).__name__}: {error}"[:160]})
+
+    child = context.Process(target=run)
+    child.start()
+    other.close()
+    try:
+        return mine.recv()
+    except EOFError:
+        child.join()
+        limit = resource.getrlimit(resource.RLIMIT_CPU)[0]
+        ended = child.exitcode == -signal.SIGXCPU
+        return {"note": f"more than {limit} s" if ended else f"ended with code {child.exitcode}"}
+
+
+def outer(method, X, y, classify, scale, train, test):
+    """One outer fold: the errors of the rows left out, how many features are used, and processor seconds."""
+    import numpy as np
+    from sklearn.preprocessing import StandardScaler
+
     seen, left = X[train], X[test]
     if scale:
         units = StandardScaler().fit(seen)
         seen, left = units.transform(seen), units.transform(left)
-    some, full = (
-        slice(None, None, max(1, len(train) // 200)),
-        np.argsort(-np.asarray(abs(seen).sum(axis=0)).ravel())[:10],
-    )
-    METHODS[method].make(classify).fit(seen[some][:, full], y[train][some])  # loads and compiles what is done lazily
     cpu, _, model = timed(METHODS[method].make(classify), seen, y[train])
     said = np.asarray(model.predict(left)).ravel()
-    errors = (said != y[test]).astype(float) if classify else (said - y[test]) ** 2 / y.var()
+    errors = said != y[test] if classify else (said - y[test]) ** 2 / y.var()
     size = int((METHODS[method].coefficients(model, X.shape[1]) != 0).any(axis=0).sum())
-    return {"n": len(test), "total": errors.sum(), "squares": (errors**2).sum(), "size": size, "cpu": cpu}
+    return {"errors": errors, "size": size, "cpu": cpu}
 
 
 def timed(model, X, y):

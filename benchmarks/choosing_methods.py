@@ -48,7 +48,7 @@ class L1Classes:
 
 
 class AbessCV:
-    """abess with its own range of support sizes, by cross-validation."""
+    """abess with its own range of support sizes, by cross-validation; it refuses constant columns."""
 
     def __init__(self, classify):
         self.classify = classify
@@ -61,12 +61,16 @@ class AbessCV:
         if self.classify:
             kind = abess.LogisticRegression if self.classes.size == 2 else abess.MultinomialRegression
         target = np.eye(self.classes.size)[y] if kind is abess.MultinomialRegression else y
-        self.model = kind(cv=FOLDS).fit(X, target)
-        self.coef_ = self.model.coef_
+        dense = isinstance(X, np.ndarray)
+        self.varies = np.flatnonzero(np.ptp(X, axis=0)) if dense else np.arange(X.shape[1])
+        self.model = kind(cv=FOLDS).fit(X[:, self.varies] if dense else X, target)
+        found = np.asarray(self.model.coef_)
+        self.coef_ = np.zeros((X.shape[1], *found.shape[1:]))
+        self.coef_[self.varies] = found
         return self
 
     def predict(self, X):
-        said = np.asarray(self.model.predict(X))
+        said = np.asarray(self.model.predict(X if self.varies.size == X.shape[1] else X[:, self.varies]))
         if not self.classify:
             return said
         return self.classes[(said.argmax(axis=1) if said.ndim == 2 else said).astype(int)]
@@ -131,10 +135,11 @@ METHODS = {
     "ellzero CV, 1se": Chooser(ours(rule="1se"), 'the same with `rule="1se"`'),
     "ellzero auto": Chooser(ours(k="auto"), '`SparseRegressor(k="auto")`, `SparseClassifier(k="auto")`'),
     "scikit-learn l1": Chooser(l1, "`LassoCV`; `LogisticRegressionCV` with an l1 penalty (liblinear, several: saga)"),
-    "abess": Chooser(AbessCV, "`cv=5`, its own range of support sizes", Peer("abess")),
+    "abess": Chooser(AbessCV, "`cv=5`, its own range of support sizes; without constant columns", Peer("abess")),
     "skglm": Chooser(
         SkglmCV,
-        "grid search over 20 penalties: `MCPRegression`; `SparseLogisticRegression`, which is l1",
+        "grid search over 20 penalties: `MCPRegression`; `SparseLogisticRegression`, which is l1, of several classes "
+        "each against the rest: it has no multinomial loss",
         Peer("skglm"),
     ),
 }

@@ -245,3 +245,80 @@ def test_bounds_are_refused_by_name(ellzero, option, message):
     code, _, err = ellzero(f"fit t.csv --target price --k 1 {option}")
     assert code in (2, 3)
     assert message in err
+
+
+def test_bounds_proofs_and_intercepts_are_told_in_words(ellzero):
+    frame()[["size", "rooms", "price"]].dropna().assign(double=lambda t: 2 * t["rooms"]).to_csv("t.csv", index=False)
+    code, out, _ = ellzero("fit t.csv --target price --k 2 --bound size=0,9 --bound rooms=+ --certify 1")
+    assert code == 0
+    assert "0 ≤ size ≤ 9, 0 ≤ rooms, satisfied exactly" in out
+    assert "to prove more" in out
+    frame()[["size", "rooms", "old", "price"]].assign(price=5).to_csv("t.csv", index=False)
+    assert "intercept   5 " in ellzero("fit t.csv --target price --k 1 --text onehot --missing drop")[1]
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda m: m["weights"][0].update(name="other"), "a feature that is not there"),
+        (lambda m: m["weights"][0].update(weight=float("nan")), "no number"),
+        (lambda m: m["weights"][0].update(position=99), "an output that is not there"),
+        (lambda m: m.update(intercept=None), "no intercept"),
+        (lambda m: m.update(intercept=[1.0, 2.0]), "too many"),
+        (lambda m: m["preparation"]["filled"].popitem(), "nothing to fill in"),
+        (lambda m: m.update(preparation={"columns": 3}), "no columns"),
+    ],
+)
+def test_models_that_were_damaged_are_refused(ellzero, tmp_path, change, why):
+    frame().to_csv("t.csv", index=False)
+    assert ellzero("fit t.csv --target price --k 6 --text onehot --missing median --out m.json")[0] == 0
+    model = json.loads((tmp_path / "m.json").read_text())
+    change(model)
+    (tmp_path / "m.json").write_text(json.dumps(model))
+    code, _, err = ellzero("predict m.json t.csv")
+    assert (code, "m.json: no model could be read; it must be what" in err) == (3, True), why
+
+
+def test_predictions_of_one_row_in_a_new_folder(ellzero, tmp_path):
+    frame().to_csv("t.csv", index=False)
+    frame().head(1).to_csv("one.csv", index=False)
+    assert ellzero("fit t.csv --target price --k 3 --text onehot --missing median --out m.json")[0] == 0
+    code, _, err = ellzero("predict m.json one.csv --out new/folder/p.csv")
+    assert (code, err) == (0, "")
+    assert len((tmp_path / "new" / "folder" / "p.csv").read_text().splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("fit t.csv --target price --k 2", "(--text onehot) or left out (--ignore)"),
+        ("fit t.csv --target price --k 2 --text onehot", "(--missing drop, mean or median)"),
+        (
+            "fit t.csv --target price --k 2 --text onehot --missing mean",
+            "'key' has 60 different texts in 60 rows, too many",
+        ),
+        (
+            "fit t.csv --target city --k 2 --text drop --missing drop",
+            "is not a number; write it like 1234.5, or ask for classes (--loss logistic)",
+        ),
+        ("path one.csv --target price --ks 1 --validation 0.2", "--validation leaves rows out, and there is one alone"),
+        ("path rare.csv --target city --loss logistic --ks 1 --validation 0.2", "there is one of class 'Rom' alone"),
+    ],
+)
+def test_remedies_are_options(ellzero, line, message):
+    table = frame()
+    table.assign(key=[f"k{i}" for i in range(N)]).to_csv("t.csv", index=False)
+    table[["rooms", "price"]].head(1).to_csv("one.csv", index=False)
+    table[["rooms"]].assign(city=["Rom"] + ["Bern"] * (N - 1)).to_csv("rare.csv", index=False)
+    code, _, err = ellzero(line)
+    assert code in (2, 3)
+    assert message in err
+
+
+def test_every_class_gives_its_share_of_the_rows_held_out(ellzero):
+    frame()[["rooms", "size"]].dropna().assign(
+        city=lambda t: ["Rom", "Bern", *["Wien"] * (len(t) - 4), "Rom", "Bern"]
+    ).to_csv("t.csv", index=False)
+    for seed in range(3):
+        line = f"path t.csv --target city --loss logistic --ks 1 --validation 0.2 --seed {seed} --json"
+        assert json.loads(ellzero(line)[1])["path_fitted_on"] == "45 of 58 rows"

@@ -71,3 +71,64 @@ def test_a_report_tells_how_well_an_estimator_fits(tmp_path):
         ez.write_report(model.result_, tmp_path / "r.html", data=X, target=Y)
     with pytest.raises(ValueError, match="must have the same shape"):
         ez.write_report(model, tmp_path / "r.html", data=X, target=Y[:-1])
+
+
+@pytest.mark.parametrize(
+    ("constraint", "message"),
+    [
+        (
+            [{"bmi": (1, 3)}, {"bmi": (5, 6)}],
+            "contradict each other: the coefficient of 'bmi' is at least 5 and at most 3",
+        ),
+        ([{"bmi": (5, 6)}, ez.sets.LinfBall(1.0)], "the coefficient of 'bmi' is at least 5 and at most 1"),
+        ({"bmi": (1, 3), "age": (1, 2)}, "k=1 is less than the 2 coefficients that keep, or bounds without 0, ask for"),
+    ],
+)
+def test_what_cannot_be_met_is_told_by_name(constraint, message):
+    X, y = pandas.DataFrame(RNG.standard_normal((30, 3)), columns=["age", "bmi", "sex"]), RNG.standard_normal(30)
+    with pytest.raises(ValueError, match=message):
+        ez.SparseRegressor(k=1, constraint=constraint).fit(X, y)
+
+
+def test_cross_validation_begins_where_bounds_leave_a_choice():
+    X, y = pandas.DataFrame(RNG.standard_normal((30, 3)), columns=["age", "bmi", "sex"]), RNG.standard_normal(30)
+    model = ez.SparseRegressorCV(ks=3, constraint={"bmi": (1, 3), "age": (1, 2)}).fit(X, y)
+    assert sorted({*model.cv_results_["k"]}) == [2, 3]
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        ({"age": [1, 2, 3], "town": ["Bern", "Rom", "Rom"]}, "no numbers in column 'town', but 'Bern'; encode text"),
+        ({"age": [1, 2, "three"]}, "no numbers in column 'age', but 'three'"),
+        ({"age": [1, 2, 3], "day": pandas.date_range("2024-01-01", periods=3)}, "in column 'day', but '2024-01-01"),
+    ],
+)
+def test_columns_without_numbers_are_told_by_name(frame, message):
+    with pytest.raises(ValueError, match=message):
+        ez.SparseRegressor(k=1).fit(pandas.DataFrame(frame), [1.0, 2.0, 3.0])
+
+
+def test_columns_of_one_name_are_refused():
+    frame = pandas.DataFrame(RNG.standard_normal((3, 2)), columns=["age", "age"])
+    with pytest.raises(ValueError, match="two columns called 'age'; rename or drop one"):
+        ez.SparseRegressor(k=1).fit(frame, [1.0, 2.0, 3.0])
+
+
+def test_a_class_of_one_row_has_no_folds():
+    X = RNG.standard_normal((12, 2))
+    with (
+        pytest.warns(UserWarning, match="least populated"),
+        pytest.raises(ValueError, match="y has 1.; leave the class"),
+    ):
+        ez.SparseClassifierCV(ks=1).fit(X, ["a"] * 11 + ["b"])
+
+
+def test_bounds_are_told_by_name(tmp_path):
+    X, y = pandas.DataFrame(RNG.standard_normal((30, 3)), columns=["age", "bmi", "sex"]), RNG.standard_normal(30)
+    model = ez.SparseRegressor(k=2, constraint=[{"bmi": (0, 3), "age": "+"}, ez.sets.L2Ball(9.0)]).fit(X, y)
+    page = ez.write_report(model, tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "0 ≤ age, 0 ≤ bmi ≤ 3 and L2Ball(radius=9" in page
+    assert ez.sets.Box(0, np.r_[np.inf, 2.0]).words(["a", "b"]) == "0 ≤ a, 0 ≤ b ≤ 2"
+    assert ez.sets.Box(-1, 1).words(["a", "b"]) == "Box(lower=-1, upper=1)"
+    assert ez.sets.Box(np.zeros(10)).words(list("abcdefghij")).endswith("0 ≤ h and 2 more")

@@ -541,7 +541,11 @@ def test_the_fraction_of_a_number_is_that_number(n):
         ({"k": 1.5}, ValueError, "k as a fraction must lie in (0, 1]"),
         ({"k": True}, TypeError, "k must be a number of nonzeros"),
         ({"k": "all"}, ValueError, 'k must be a number such as 10, a fraction such as 0.1, "auto"'),
-        ({"k": 1, "keep": [0, 1]}, ValueError, "k=1 is less than the 2 coefficients that keep asks for"),
+        (
+            {"k": 1, "keep": [0, 1]},
+            ValueError,
+            "k=1 is less than the 2 coefficients that keep, or bounds without 0, ask for",
+        ),
         ({"keep": ["h"]}, ValueError, "keep names the feature 'h', which X does not have; it has 'a', 'b', 'c', ..."),
         ({"keep": [9]}, ValueError, "keep must lie in 0..6, got 9"),
         ({"constraint": "positive"}, ValueError, "constraint must be one of 'nonnegative'"),

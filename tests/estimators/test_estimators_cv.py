@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import json
 import re
 from pathlib import Path
 
@@ -256,3 +257,10 @@ def test_errors_of_the_benchmark():
     assert bench.score(np.array([[0.0, 1.0, 3.0]]), None, y, classify=False, on_signs=False)["error"] == pytest.approx(
         [4 / 3]
     )
+
+
+def test_the_page_about_choosing_says_what_was_stored():
+    bench = pytest.importorskip("benchmarks.choosing")
+    stored = json.loads(bench.STORE.read_text(encoding="utf-8"))
+    assert bench.page(stored) == bench.TARGET.read_text(encoding="utf-8")
+    assert {*stored["others"]} == {f"{data}: {method}" for data in bench.DATASETS for method in bench.METHODS}

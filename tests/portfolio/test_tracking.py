@@ -217,7 +217,7 @@ def test_sectors_are_routed_through_a_grid_search():
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({"k": 15, "max_weights": 0.05}, "15 names capped at 5% can hold 75%, but the budget is 100%; raise k to at least 20, or max_weights to at least 6.667%"),
+        ({"k": 15, "max_weights": 0.05}, "15 names capped at 5% can hold 75%, but the budget is 100%; raise k to at least 20, or raise max_weights to at least 6.667%"),
         ({"k": 3, "max_weights": dict.fromkeys(RETURNS.columns[:38], 0.1), "budget": 2.5}, "3 names with the largest max_weights can hold 210%, but the budget is 250%; raise k to at least 7"),
         ({"k": 40, "max_weights": 0.02}, "40 names capped at 2% can hold 80%, but the budget is 100%; raise max_weights to at least 2.5%"),
         ({"max_sector_weight": 0.15}, "5 sectors capped at 15% can hold 75%, but the budget is 100%; raise max_sector_weight to at least 20%"),
@@ -381,7 +381,7 @@ def test_refusals_can_be_told_in_other_words():
     returns = RETURNS.rename(columns={"A01": "{k}"})
     with pytest.raises(InfeasibleMandate) as caught:
         IndexTracker(k=15, max_weights=0.05).fit(returns, INDEX)
-    assert caught.value.told({"k": "--k"}).endswith("raise --k to at least 20, or max_weights to at least 6.667%")
+    assert caught.value.told({"k": "--k"}).endswith("raise --k to at least 20, or raise max_weights to at least 6.667%")
     with pytest.raises(InfeasibleMandate, match="{k} must be at least 20% and at most 10%"):
         IndexTracker(min_weights={"{k}": 0.2}, max_weights={"{k}": 0.1}).fit(returns, INDEX)
 

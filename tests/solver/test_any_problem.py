@@ -74,7 +74,7 @@ def sparsity_of(kind, k, d, outputs):
     if kind == "per group":
         return ez.sparsity.PerGroup(k, labels, 1)
     if kind == "rows" and outputs > 1:
-        return ez.sparsity.Rows(k)
+        return ez.sparsity.Rows(k, outputs).within(d)
     return ez.sparsity.Coordinates(min(k * outputs, d))
 
 

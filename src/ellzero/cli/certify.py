@@ -67,7 +67,7 @@ def certify(
     if given and (len(given) != best.size or not np.allclose(given, best, rtol=1e-6, atol=1e-9)):
         told = ", ".join(f"{b:.6g}" for b in best)
         screen.say(f"the intercept of this question is {told}, not that of {weights}")
-    show_result(screen, result, seconds if weights is None else None)
+    show_result(screen, result, question.names, seconds if weights is None else None)
     show_certificate(screen, certificate)
     write_weights(screen, out, screen.answer["weights"], question.intercept_rows(result.x))
     write_page(screen, report, result, question, seed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -22,6 +23,8 @@ from ..datasets.text_files import SEPARATORS, PathLike, some_of
 from .screen import Exit, Refusal, options
 
 _LIBSVM = (".svm", ".libsvm", ".svmlight")
+#: parameters that are named in remedies, "(text: onehot)", which are options here
+_OPTION = re.compile(r"\((text|missing|ignore|unknown)\b:?")
 
 
 class StandardInput(os.PathLike[str]):
@@ -89,7 +92,7 @@ def reading() -> Iterator[None]:
     except IsADirectoryError as error:
         raise Refusal(f"{error.filename}: this is a folder; name a file in it", Exit.DATA) from error
     except (OSError, ValueError) as error:
-        raise Refusal(str(error), Exit.DATA) from error
+        raise Refusal(_OPTION.sub(r"(--\1", str(error)), Exit.DATA) from error
 
 
 def read_any(path: str, kind: str | None) -> tuple[PathLike, bool]:
@@ -134,7 +137,8 @@ def read_data(
         table, preparation, told = prepare(table, targets, text=text, missing=missing, ignore=ignore)
         names = preparation.names()
         X = preparation.apply(table)
-        y = table.labels(targets[0]) if labels else np.column_stack([table.column(name) for name in targets])
+        also = ", or ask for classes (--loss logistic)"
+        y = table.labels(targets[0]) if labels else np.column_stack([table.column(name, also) for name in targets])
     return Data(X, y if labels or len(targets) > 1 else y[:, 0], names, source, None, preparation, told)
 
 

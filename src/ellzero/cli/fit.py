@@ -39,8 +39,10 @@ def fit(
         prove(screen, question.risk, result, certify or None, None)
     screen.reply(**question.answered(result), seed=seed, seconds=seconds)
     weights, intercept = screen.answer["weights"], np.asarray(screen.answer["intercept"])
-    told = {"intercept": np.array2string(intercept, precision=6)} if question.intercept else {}
-    show_result(screen, result, seconds, **told)
+    told = {"intercept": ", ".join(f"{b:.6g}" for b in intercept.ravel())} if question.intercept else {}
+    if result.certificate is not None and result.certificate.advice:
+        told["to prove more"] = result.certificate.advice
+    show_result(screen, result, question.names, seconds, **told)
     show_weights(screen, weights)
     write_weights(screen, out, weights, question.intercept_rows(result.x))
     write_page(screen, report, result, question, seed)

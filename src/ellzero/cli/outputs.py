@@ -82,14 +82,16 @@ def promise_of(beats: Any) -> dict[str, Any] | None:
     }
 
 
-def show_result(screen: Screen, result: Result, seconds: float | None, **more: Any) -> None:
+def show_result(
+    screen: Screen, result: Result, names: Sequence[str], seconds: float | None = None, **more: Any
+) -> None:
     """What a result says, for people; how it was found only if it took time here."""
     proof = f", {result.certificate.words}" if result.certificate is not None else ""
     free = result.constraint.whole_space
     values = {
         "objective": f"{result.fun:.8g}{proof}",
         result.sparsity.label: result.sparsity.describe(result.x),
-        "constraint": "none" if free else f"{result.constraint!r}, {satisfied(result)}",
+        "constraint": "none" if free else f"{result.constraint.words(names)}, {satisfied(result)}",
         **more,
     }
     if result.beats:

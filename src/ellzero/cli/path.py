@@ -101,11 +101,18 @@ def _parts(question: Question, validation: float | None, seed: int) -> tuple[Any
     """The risk of the path, that of the rows held out, and in words what the first was made of."""
     if validation is None:
         return question.risk, None, "all rows"
-    n = question.data.shape[0]
-    order = np.random.default_rng(seed).permutation(n)
-    last = min(max(1, round(validation * n)), n - 1)
-    risk, held_out = (question.risk_of(question.data.rows(np.sort(i))) for i in (order[last:], order[:last]))
-    return risk, held_out, f"{n - last} of {n} rows"
+    n, rng = question.data.shape[0], np.random.default_rng(seed)
+    labels = np.zeros(n) if question.classes is None else question.data.y
+    held: list[int] = []
+    for label in np.unique(labels):  # of every class its share
+        part = np.flatnonzero(labels == label)
+        if part.size < 2:
+            what = "" if question.classes is None else f" of class {str(label)!r}"
+            raise ValueError(f"--validation leaves rows out, and there is one{what} alone; give more, or do without it")
+        held += rng.permutation(part)[: min(max(1, round(validation * part.size)), part.size - 1)].tolist()
+    rows = np.sort(held), np.setdiff1d(np.arange(n), held)
+    held_out, risk = (question.risk_of(question.data.rows(index)) for index in rows)
+    return risk, held_out, f"{n - len(held)} of {n} rows"
 
 
 def _walk(screen: Screen, question: Question, risk: Any, levels: list[int], method: str, **options: Any) -> SparsePath:

@@ -53,10 +53,23 @@ class Model:
             self.b = np.atleast_1d(np.array(known["intercept"], dtype=float))
             self.n_features = int(self.asked["columns"])
             self.rows = [(str(row["name"]), float(row["weight"]), int(row["position"])) for row in known["weights"]]
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            self._check()
+        except (ValueError, TypeError, KeyError, AttributeError, IndexError) as error:
             raise Refusal(
                 f"{path}: no model could be read; it must be what 'ellzero fit --out model.json' wrote", Exit.DATA
             ) from error
+
+    def _check(self) -> None:
+        """Nothing is missing that predictions need."""
+        if not np.isfinite([*self.b, *(weight for _, weight, _ in self.rows)]).all():
+            raise ValueError("numbers that are not finite")
+        if self.b.shape not in ((1,), (len(self.outputs()),)):
+            raise ValueError("an intercept for every output")
+        prepared = self.preparation
+        names = range(self.n_features) if prepared is None else prepared.names()
+        self.coefficients(None if prepared is None else {str(name): j for j, name in enumerate(names)})
+        if prepared is not None and prepared.filled and {*prepared.columns} - {*prepared.levels} - {*prepared.filled}:
+            raise ValueError("a number for every column that may lack one")
 
     def outputs(self) -> list[str]:
         """Several classes or targets, by name; of one the target."""
@@ -136,11 +149,12 @@ def predict(
         predicted = saved.predictions(saved.linear(table, X, unknown))
     n = len(next(iter(predicted.values())))
     names = {} if table is None or (index := table.index()) is None else {index or "row": _cells(table, index)}
-    score = None if y is None else dict([saved.score(predicted, y)])
+    score = None if y is None or n < 2 else dict([saved.score(predicted, y)])
     screen.reply(rows=n, score=score, predictions=names | predicted)
     for word, value in (score or {}).items():
         screen.note(f"{word} {value:.4g} on {n} rows")
     if out is not None:
+        Path(out).parent.mkdir(parents=True, exist_ok=True)
         with Path(out).open("w", encoding="utf-8", newline="") as file:
             _write(file, names | predicted)
         screen.say(f"predictions: {out} ({n} rows)")

@@ -67,15 +67,15 @@ class Table:
             raise ValueError(f"{path}: no rows below the header; add data")
         return cls(path, header, numbers, text, lines)
 
-    def column(self, name: str) -> np.ndarray:
-        """The numbers of a column, in which nothing may be missing."""
+    def column(self, name: str, also: str = "") -> np.ndarray:
+        """The numbers of a column, in which nothing may be missing; `also` is another remedy for text."""
         j = column_of(self.path, self.names, name)
         values = self.numbers[:, j]
         if name in self.text:
             values = np.array([_number(cell) for cell in self.text[name]])
             for i in np.flatnonzero(~np.isfinite(values)).tolist():
                 if self.text[name][i]:
-                    number_of(self.path, self.lines[i], name, self.text[name][i])  # says what is wrong
+                    number_of(self.path, self.lines[i], name, self.text[name][i], also)  # says what is wrong
         if (lost := np.flatnonzero(np.isnan(values))).size:
             remedy = "fill it in, drop the row or the column, or say what becomes of it (missing: drop, mean or median)"
             raise located(self.path, self.lines[lost[0]], name, f"missing value; {remedy}")
@@ -251,7 +251,7 @@ def read_table(
     """
     table = Table.read(path, separator=separator, decimal=decimal, as_text=[target] if text_target else [])
     table, preparation, _ = prepare(table, [target], text=text, missing=missing, ignore=ignore)
-    y = table.labels(target) if text_target else table.column(target)
+    y = table.labels(target) if text_target else table.column(target, ", or ask for classes (text_target)")
     return preparation.apply(table), y, preparation.names()
 
 
@@ -339,7 +339,7 @@ def _levels(table: Table, name: str, missing: str) -> list[str]:
         remedy = "fill it in, or say what becomes of it (missing: drop, mean or median)"
         raise located(table.path, table.lines[cells.index("")], name, f"missing value; {remedy}")
     levels = sorted({cell or _NOTHING for cell in cells})
-    if len(levels) > max(20, len(cells) / 2):
+    if len(levels) > max(20, len(cells) / 2) or 10 < len(levels) == len(cells):
         raise ValueError(
             f"{table.path}: column {name!r} has {len(levels)} different texts in {len(cells)} rows, too many to "
             "encode; leave it out (ignore), or encode it yourself"

@@ -177,14 +177,14 @@ def numbers_of(path: PathLike, line: int, names: Sequence[str], cells: Sequence[
     return np.array([number_of(path, line, *pair) for pair in zip(names, cells, strict=True)])
 
 
-def number_of(path: PathLike, line: int, name: str, cell: str) -> float:
-    """A cell as a finite number."""
+def number_of(path: PathLike, line: int, name: str, cell: str, also: str = "") -> float:
+    """A cell as a finite number; `also` is another remedy."""
     if is_missing(cell):
         raise located(path, line, name, f"missing value {cell!r}; fill it in, or drop the row or the column")
     try:
         number = float(cell)
     except ValueError:
-        raise located(path, line, name, f"{start_of(cell)!r} is not a number; write it like 1234.5") from None
+        raise located(path, line, name, f"{start_of(cell)!r} is not a number; write it like 1234.5{also}") from None
     if not math.isfinite(number):
         raise located(path, line, name, f"{start_of(cell)!r} is not finite; drop the row or the column")
     return number

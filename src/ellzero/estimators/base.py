@@ -23,6 +23,7 @@ from ..risks import LinearModel
 from ..solver.methods import Method
 from ..solver.result import Result, Status
 from .certified import beats_fitted, certify_fitted
+from .columns import refuse_columns
 from .criterion import choose_by_criterion, read_criterion
 from .elsewhere import check_columns, read_elsewhere
 from .onehot import dummy_groups
@@ -78,7 +79,8 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
             else:
                 y = to_host(y) if is_array(y) and not isinstance(X, np.ndarray) else y
                 X, y = validate_data(self, X, y, reset=reset, accept_sparse=("csr", "csc"), dtype=dtypes, **about_y)
-        except (ValueError, OverflowError) as error:  # of NumPy, which does not say whose numbers these are
+        except Exception as error:  # of NumPy, which does not say whose numbers these are
+            refuse_columns(X)
             if isinstance(error, OverflowError) or "inhomogeneous" in str(error):
                 raise ValueError(f"X and y must be numbers, X with rows of one length: {error}") from None
             raise

@@ -43,7 +43,7 @@ def read_constraint(
     if isinstance(constraint, (list, tuple)):
         if not constraint:
             raise ValueError("constraint=[] asks for nothing; give None, or at least one set")
-        return meet(*(read_constraint(part, labels, names, n_features) for part in constraint))
+        return meet(*(read_constraint(part, labels, names, n_features) for part in constraint), names=names)
     if isinstance(constraint, Mapping):
         if labels is not None and all(label in labels for label in constraint):
             return GroupWise({label: read_set(part) for label, part in constraint.items()}, labels)

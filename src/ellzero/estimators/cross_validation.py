@@ -139,8 +139,14 @@ class ChosenByCrossValidation(SparseLinearModel):
                 )
             missing = np.setdiff1d(getattr(whole, "classes_", []), y[train])
             if missing.size:
+                n = np.count_nonzero(y == missing[0])
+                remedy = (
+                    "leave the class out, or give more rows of it for stratified folds"
+                    if n < 2
+                    else "use stratified folds"
+                )
                 raise ValueError(
-                    f"cv leaves no row of class {missing[0]} to fit on in one of its folds; use stratified folds"
+                    f"cv leaves no row of class {missing[0]} to fit on in one of its folds (y has {n}); {remedy}"
                 )
             share, shift = (None if values is None else values[train] for values in (weights, offset))
             self._risk(maker, np.zeros((train.size, 1)), y[train], share, shift, 0.0)  # says what else is wrong

@@ -107,9 +107,14 @@ class Request:
         return self.sparsity.size(self.coordinates)
 
     @property
+    def _n_needed(self) -> int:
+        """The same with what Γ holds away from zero."""
+        return self.sparsity.size(np.union1d(self.coordinates, self.gamma.forced).astype(np.intp))
+
+    @property
     def least(self) -> int:
         """The smallest k that leaves a choice."""
-        return max(1, self.sparsity.size(np.union1d(self.coordinates, self.gamma.forced).astype(np.intp)))
+        return max(1, self._n_needed)
 
     def most(self, risk: Risk) -> int:
         """The k beyond which nothing more is allowed."""
@@ -117,11 +122,11 @@ class Request:
 
     def k(self, k: Any, risk: Risk, name: str = "k", *, strict: bool = False) -> int:
         """How much is allowed, from a number or a fraction; see `read_k`."""
-        return read_k(k, self.most(risk), self.n_kept, name, strict=strict, counted=self.sparsity)
+        return read_k(k, self.most(risk), self._n_needed, name, strict=strict, counted=self.sparsity)
 
     def ks(self, ks: Any, risk: Risk, name: str = "ks", *, strict: bool = False) -> list[int]:
         """Several k; see `read_ks`."""
-        return read_ks(ks, self.most(risk), self.n_kept, name, strict=strict, counted=self.sparsity)
+        return read_ks(ks, self.most(risk), self._n_needed, name, strict=strict, counted=self.sparsity)
 
     def selected(self, result: Result, n_features: int) -> np.ndarray:
         """The features that an answer uses, with those that are always kept and the rest of their groups."""
@@ -178,7 +183,7 @@ def read_k(
     if counted is not None and not counted.plain:
         what = there = counted.counted
     if isinstance(k, Sparsity):
-        return _at_most(k.k, most, k.counted, name, strict)
+        return _at_most(k.k, most, there, name, strict)
     if isinstance(k, bool) or not isinstance(k, numbers.Real):
         raise TypeError(f"{name} must be a number of {what}, such as 10, or a fraction, such as 0.1; got {k!r}")
     if isinstance(k, numbers.Integral):
@@ -193,7 +198,10 @@ def read_k(
     number = _at_most(number, most, there, name, strict)
     if number < n_kept:
         needed = f"{n_kept} {there.split()[0]}"
-        raise ValueError(f"{name}={k} is less than the {needed} that keep asks for: they count in {name}")
+        raise ValueError(
+            f"{name}={k} is less than the {needed} that keep, or bounds without 0, ask for: they count in {name}, so "
+            "raise it"
+        )
     return number
 
 

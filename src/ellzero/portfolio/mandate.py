@@ -176,7 +176,7 @@ class Mandate:
             capped = "capped at {cap}" if top.size == 1 else "with the largest {max_weights}"
             words = f"{{names}} names{{given}} {capped} can hold {{reach}}"
             needed = self._needed(uncapped)
-            way = "{max_weights} to at least {least}" if needed else "raise {max_weights} to at least {least}"
+            way = "raise {max_weights} to at least {least}"
             numbers = {"cap": top[-1], "least": asked / max(self.k, 1), "needed": needed}
             return [self._missed(words, alone, [way] if self.k and top.size == 1 else [], **numbers)]
         if (everything := self._reach(self.names.size, self._part)) < enough:

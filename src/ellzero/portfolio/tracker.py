@@ -90,7 +90,7 @@ class IndexTracker(BaseEstimator):  # type: ignore[misc]
     Traceback (most recent call last):
     ...
     ellzero.portfolio.mandate.InfeasibleMandate: no portfolio meets all that is asked: 15 names capped at 5% can hold \
-75%, but the budget is 100%; raise k to at least 20, or max_weights to at least 6.667%
+75%, but the budget is 100%; raise k to at least 20, or raise max_weights to at least 6.667%
     """
 
     k: int | None = None

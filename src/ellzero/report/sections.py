@@ -44,7 +44,8 @@ def asked(result: Result, told: Told) -> list[Html]:
     """k, Γ and the method."""
     d, sparsity = to_host(result.x).size, result.sparsity
     allowed = f"{result.k} nonzeros of {d}" if sparsity.plain else sparsity.words.removeprefix("at most ")
-    question = {"at most": allowed, "constraint Γ": repr(result.constraint)}
+    gamma = result.constraint.words(coordinate_names(told.feature_names, d))
+    question = {"at most": allowed, "constraint Γ": "none" if result.constraint.whole_space else gamma}
     values = {
         **told.asked,
         **(question if told.mandate is None else told.mandate),
@@ -161,6 +162,8 @@ def convergence(result: Result, told: Told) -> list[Html]:
     cost = facts(spent)
     if not np.isfinite(result.history.fun).any():
         return [paragraph("The objective was not monitored on the way."), cost]
+    if len(result.history.fun) < 2:
+        return [paragraph("No step was taken: the starting point was as good."), cost]
     text = "The objective after every iteration; the dot is the answer, after refits and exchanges at the end."
     display = ConvergenceDisplay(results={result.method: result})
     return [picture(display.plot, 3.2, text, "objective against iteration"), cost]

@@ -38,7 +38,10 @@ class MultiTargetLeastSquares(SeveralOutputs, LeastSquares):
         if targets.shape[0] != self.n_terms:
             raise ValueError(f"y must have {self.n_terms} rows, one for each row of X, got shape {targets.shape}")
         if targets.dtype.kind not in "fiub":
-            raise TypeError(f"y must be numbers for LeastSquares, got dtype {targets.dtype}")
+            raise TypeError(
+                f"y must be numbers for LeastSquares, got dtype {targets.dtype}; labels are for Logistic, "
+                "Multinomial and SparseClassifier"
+            )
         check_finite(targets, "y")
         self.n_outputs = targets.shape[1]
         self.n_features = self.n_outputs * self.design.shape[1]

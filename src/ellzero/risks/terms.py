@@ -87,7 +87,10 @@ class LinearTerms(Risk):
     def _check_targets(self, y: Any) -> np.ndarray:
         targets = one_per_row(y, self.n_terms, "y")
         if targets.dtype.kind not in "fiub":
-            raise TypeError(f"y must be numbers for {type(self).__name__}, got dtype {targets.dtype}")
+            raise TypeError(
+                f"y must be numbers for {type(self).__name__}, got dtype {targets.dtype}; labels are for Logistic, "
+                "Multinomial and SparseClassifier"
+            )
         return check_vector(targets, "y")
 
     def _check_offset(self, offset: Any, n: int) -> np.ndarray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from inspect import isabstract
 from typing import Any, ClassVar, NamedTuple
 
@@ -325,8 +325,7 @@ class ConstraintSet(ABC):
         sparsity, mu, kept = as_sparsity(k).within(d), check_nonnegative(mu, "mu"), check_indices(keep, d, "keep")
         sparsity.require_keep(kept)
         forced = self.forced_among(d)
-        kept = np.union1d(kept, forced) if forced.size else kept
-        self.require_room(sparsity, kept, forced.size)
+        self.require_room(sparsity, kept := np.union1d(kept, forced) if forced.size else kept, forced.size)
         return sparsity, mu, kept
 
     def require_room(self, sparsity: Sparsity, kept: np.ndarray, n_forced: int) -> None:
@@ -361,12 +360,9 @@ class ConstraintSet(ABC):
     @property
     def why(self) -> str:
         """Why the set preserves supports, or does not."""
-        if self.closed_under_zeroing:
-            return "its author declares that zeroing coordinates of a member gives a member"
-        return (
-            "it is not declared closed under zeroing coordinates; set closed_under_zeroing = True in the class "
-            "if that holds (ellzero.testing.check_set looks for a counterexample)"
-        )
+        remedy = "set closed_under_zeroing = True if that holds (ellzero.testing.check_set looks for a counterexample)"
+        told = f"it is not declared closed under zeroing coordinates; {remedy}"
+        return "its author declares that zeroing gives a member" if self.closed_under_zeroing else told
 
     def require_slice(self, support: Array | None) -> None:
         """Raise EmptySlice if no member is zero outside the support."""
@@ -381,6 +377,10 @@ class ConstraintSet(ABC):
             )
         if inside.size == 0:
             raise EmptySlice(f"{self!r} does not contain zero, so it has no member with empty support; use k >= 1")
+
+    def words(self, names: Sequence[str]) -> str:
+        """What is asked of w, whose entries have these names."""
+        return repr(self)
 
     def _arguments(self) -> dict[str, Any]:
         """What the constructor was given, for repr."""

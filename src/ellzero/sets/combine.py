@@ -1,7 +1,7 @@
 """Intersections of sets."""
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property, reduce
 from typing import Any
 
@@ -13,7 +13,7 @@ from ._exact import project_exactly
 from ._quadratic import minimise_by_cuts
 from ._supports import choose_support
 from .base import ConstraintSet, EmptySlice, GroupsAndCaps, MemberNotFound, Support, on_host
-from .elementwise import Box, Everywhere, NonNegative
+from .elementwise import Box, Everywhere, LinfBall, NonNegative
 from .polyhedron import Polyhedron
 
 _AT_FIRST = 30  # rounds, after which something else is tried
@@ -287,18 +287,26 @@ class Intersection(ConstraintSet):
             f"projections did not meet in {self.max_iter} rounds; use a larger k, keep=, or looser sets"
         )
 
+    def words(self, names: Sequence[str]) -> str:
+        """Those of all of them."""
+        return " and ".join(each.words(names) for each in self.sets)
+
     def __repr__(self) -> str:
         return f"Intersection({', '.join(map(repr, self.sets))})"
 
 
-def meet(*sets: ConstraintSet) -> ConstraintSet:
+def meet(*sets: ConstraintSet, names: Any = None) -> ConstraintSet:
     """Γ_1 ∩ ... ∩ Γ_m as simply as it can be said: boxes are one box, and one set is itself."""
-    boxes = [s for s in sets if type(s) in (Box, NonNegative)]
-    others = [s for s in sets if type(s) not in (Box, NonNegative, Everywhere)]
+    boxes = [s for s in sets if type(s) in (Box, NonNegative, LinfBall)]
+    others = [s for s in sets if type(s) not in (Box, NonNegative, LinfBall, Everywhere)]
     if len(boxes) > 1:
-        ends = [(0.0, np.inf) if isinstance(s, NonNegative) else (s.lower, s.upper) for s in boxes]  # type: ignore[attr-defined]
+        ends = [each.interval for each in boxes]  # type: ignore[attr-defined]
         lower = reduce(np.maximum, [low for low, _ in ends])
         upper = reduce(np.minimum, [high for _, high in ends])
+        if (crossed := np.flatnonzero(np.greater(lower, upper))).size:
+            low, high = (np.broadcast_to(ends, np.shape(lower > upper)).flat[crossed[0]] for ends in (lower, upper))
+            where = f"coordinate {crossed[0]}" if names is None else f"the coefficient of {names[crossed[0]]!r}"
+            raise ValueError(f"the constraints contradict each other: {where} is at least {low:g} and at most {high:g}")
         boxes = [Box(lower, upper)]
     met = [*boxes, *others] or [Everywhere()]
     return met[0] if len(met) == 1 else Intersection(*met)

@@ -1,6 +1,7 @@
 """Sets that constrain each coordinate by itself."""
 
 import math
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -15,6 +16,7 @@ from .polyhedron import Polyhedron
 from .rows import RowSet
 
 _TINY = float(np.finfo(np.float64).smallest_normal)
+_TOLD = 8  # bounds in a sentence
 
 
 class _Elementwise(RowSet):
@@ -26,6 +28,11 @@ class _Elementwise(RowSet):
         """Lower and upper bounds."""
         lower, upper = parameters
         return lower, upper
+
+    @property
+    def interval(self) -> tuple[Any, Any]:
+        """The bounds of every coordinate, or of all."""
+        return self._bounds(*self._parameters())
 
     def _project_rows(self, v: Array, *parameters: Any) -> Array:
         return _clip(v, *self._bounds(*parameters))
@@ -197,6 +204,16 @@ class Box(_Elementwise):
     def _pair(self, i: int) -> str:
         lower, upper = (b[i] if isinstance(b, np.ndarray) else b for b in (self.lower, self.upper))
         return f"[{lower:g}, {upper:g}]"
+
+    def words(self, names: Sequence[str]) -> str:
+        """The bounds of every name that has some."""
+        if self.n_features is None:
+            return repr(self)
+        lower, upper = (np.broadcast_to(b, self.n_features).tolist() for b in (self.lower, self.upper))
+        ends = zip(names, lower, upper, strict=True)
+        told = [f"{low:g} ≤ " * (low > -np.inf) + name + f" ≤ {high:g}" * (high < np.inf) for name, low, high in ends]
+        told = [each for each, name in zip(told, names, strict=True) if each != name]
+        return ", ".join(told[:_TOLD]) + (f" and {len(told) - _TOLD} more" if len(told) > _TOLD else "") or repr(self)
 
     @property
     def why(self) -> str:
