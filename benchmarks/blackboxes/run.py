@@ -21,8 +21,15 @@ STEPS = (0.125, 0.25, 0.5, 1.0)  # of ZORO, of which the best in hindsight count
 
 def tasks(parts, seeds, zoro):
     """(part, solver, parameters) of every run."""
+    of = {
+        "inputs": _inputs_tasks,
+        "noise": _noise_tasks,
+        "zoro": _zoro_tasks,
+        "profile": _profile_tasks,
+        "correlated": _correlated_tasks,
+    }
     for part in parts:
-        yield from ((part, *task) for task in globals()[f"_{part}_tasks"](seeds, zoro))
+        yield from ((part, *task) for task in of[part](seeds, zoro))
 
 
 def _inputs_tasks(seeds, zoro):
