@@ -21,15 +21,8 @@ STEPS = (0.125, 0.25, 0.5, 1.0)  # of ZORO, of which the best in hindsight count
 
 def tasks(parts, seeds, zoro):
     """(part, solver, parameters) of every run."""
-    of = {
-        "inputs": _inputs_tasks,
-        "noise": _noise_tasks,
-        "zoro": _zoro_tasks,
-        "profile": _profile_tasks,
-        "correlated": _correlated_tasks,
-    }
     for part in parts:
-        yield from ((part, *task) for task in of[part](seeds, zoro))
+        yield from ((part, *task) for task in _TASKS[part](seeds, zoro))
 
 
 def _inputs_tasks(seeds, zoro):
@@ -69,6 +62,12 @@ def _correlated_tasks(seeds, zoro):
             yield solver, {"queries": queries, "seed": seed}
     for solver, seed in itertools.product(("CMA-ES held to k", "CMA-ES"), range(seeds or 5)):
         yield solver, {"queries": 100_000, "seed": seed}
+
+
+_TASKS = {
+    "inputs": _inputs_tasks, "noise": _noise_tasks, "zoro": _zoro_tasks, "profile": _profile_tasks,
+    "correlated": _correlated_tasks,
+}  # fmt: skip
 
 
 def measure(task):

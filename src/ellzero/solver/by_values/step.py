@@ -161,7 +161,7 @@ class ValueStep:
         while tries:
             u = self._proposed(w, project, damping)
             if damping < 1e3 and model.reach(u) > reach:
-                damping = max(8 * damping, 0.03)
+                damping = max(4 * damping, 0.03)
                 continue
             tries -= 1
             gain = model.c - model.predicted(u)
