@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from .._core.arrays import Array, finfo_eps, index_like, namespace, to_host
+from .._core.arrays import Array, index_like, namespace, to_host
 from .._core.directions import Directions
 from .._core.validation import check_indices, check_nonnegative
 from ..design import as_design, here, in_double, take
@@ -327,15 +327,6 @@ class LinearModel(LinearTerms):
     def column_scales(self) -> np.ndarray | None:
         """1 over the size of each column, without its mean where there is an intercept; 1 for a column of zeros."""
         return self._column_scales if self.design.explicit else None
-
-    @cached_property
-    def _column_scales(self) -> np.ndarray:
-        squares = self._column_squares
-        if self.fit_intercept:
-            centred = squares - self._column_means**2
-            # what is left of a constant column is rounding
-            squares = np.where(centred > 1e4 * finfo_eps(self.design.reference) * squares, centred, squares)
-        return np.tile(1 / np.sqrt(np.where(squares > 0, squares, 1.0)), self.n_outputs)
 
     def curvature(self, point: Point) -> Curvature | None:
         """The quadratic model at a point, where columns of X can be read and the loss tells its second derivative."""

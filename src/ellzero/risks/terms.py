@@ -283,6 +283,15 @@ class LinearTerms(Risk):
             return self.share * self.design.sums
         return to_host(self.design.adjoint(self.design.by_row(self.row_share))).astype(float)
 
+    @cached_property
+    def _column_scales(self) -> np.ndarray:
+        squares = self._column_squares
+        if self.fit_intercept:
+            centred = squares - self._column_means**2
+            # what is left of a constant column is rounding
+            squares = np.where(centred > 1e4 * finfo_eps(self.design.reference) * squares, centred, squares)
+        return np.tile(1 / np.sqrt(np.where(squares > 0, squares, 1.0)), self.n_outputs)
+
     @property
     def smoothness(self) -> Constant:
         """The loss's largest second derivative times the largest eigenvalue of XᵀΩX/Σω, plus the ridge."""

@@ -296,8 +296,6 @@ class ConstraintSet(ABC):
 
     def limits(self, n_features: int) -> tuple[np.ndarray, np.ndarray]:
         """Bounds that each coordinate of every member keeps; infinite where there are none."""
-        if self.whole_space:
-            return np.broadcast_to(-math.inf, n_features), np.broadcast_to(math.inf, n_features)
         shape, (c, r) = self.polyhedron_around(n_features), self._ellipsoid(np.arange(n_features)) or (1.0, math.inf)
         reach = np.minimum(shape.reach(), r / c)
         if self.closed_under_zeroing:  # a member with one nonzero is as long as that is large

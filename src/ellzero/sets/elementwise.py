@@ -103,6 +103,9 @@ class Everywhere(_Elementwise):
     def _bounds(self, *parameters: Any) -> tuple[Any, Any]:
         return -np.inf, np.inf
 
+    def limits(self, n_features: int) -> tuple[np.ndarray, np.ndarray]:
+        return np.broadcast_to(-np.inf, n_features), np.broadcast_to(np.inf, n_features)
+
     def quadratic_minimum(self, G: np.ndarray, b: np.ndarray, support: np.ndarray) -> np.ndarray | None:
         return solve(G, b)[0]
 
