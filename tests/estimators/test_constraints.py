@@ -115,6 +115,11 @@ def test_columns_of_one_name_are_refused():
         ez.SparseRegressor(k=1).fit(frame, [1.0, 2.0, 3.0])
 
 
+def test_a_frame_without_rows_is_told_to_be_empty():
+    with pytest.raises(ValueError, match="0 sample"):
+        ez.SparseRegressor(k=1).fit(pandas.DataFrame({"age": [], "bmi": []}, dtype=float), [])
+
+
 def test_a_class_of_one_row_has_no_folds():
     X = RNG.standard_normal((12, 2))
     with (

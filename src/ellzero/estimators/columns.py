@@ -4,10 +4,12 @@ from typing import Any
 
 import numpy as np
 
+from ..design import is_dask
+
 
 def refuse_columns(X: Any) -> None:
     """Raise ValueError if X is a frame two of whose columns share a name, or one of which holds no numbers."""
-    if not (hasattr(X, "columns") and hasattr(X, "iloc")):
+    if is_dask(X) or not (hasattr(X, "columns") and hasattr(X, "iloc")):
         return
     names = list(X.columns)
     for j, name in enumerate(names):
@@ -21,9 +23,9 @@ def refuse_columns(X: Any) -> None:
         except (ValueError, TypeError):
             shown = repr(_odd(column))
         else:
-            shown = repr(str(column.iloc[0]))
-            if not dated:
+            if not (dated and len(column)):
                 continue
+            shown = repr(str(column.iloc[0]))
         raise ValueError(
             f"X has no numbers in column {name!r}, but {shown}; encode text (OneHotEncoder, or "
             'ellzero.datasets.read_table(..., text="onehot")), turn dates into numbers, or drop the column'
