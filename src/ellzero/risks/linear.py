@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from functools import cached_property
 from inspect import getattr_static
 from typing import Any, Self
 
