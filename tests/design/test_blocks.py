@@ -766,7 +766,7 @@ def test_progress_of_a_part_tells_the_bytes_of_that_part(A, tmp_path, monkeypatc
 
     X = ez.Blocks(npy(A, tmp_path, "F"), rows=ROWS)
     monkeypatch.setattr("ellzero.design.files.Progress", noted)
-    with X.watched(1):
+    with X.at_work(1):
         X.adjoint(np.ones(N))
         X.columns(np.array([2, 5]))
         part = X[np.arange(2 * ROWS)]

@@ -12,7 +12,7 @@ from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 import ellzero as ez
 from ellzero._core.arrays import to_host
-from ellzero.design import as_design
+from ellzero.design import as_design, dense
 from ellzero.design.dense import ConvertedMap, Dense
 from ellzero.design.operators import Operator
 from ellzero.design.sparse import Sparse
@@ -372,3 +372,23 @@ def test_nothing_gathered_outlives_a_run():
     risk = ez.risks.LeastSquares(X, y)
     ez.minimize(risk, 4)
     assert risk.design._recent is None
+
+
+def test_a_run_beside_a_device_leaves_the_host_few_threads(monkeypatch):
+    """Many would wait for each other over what is as small as k."""
+    from threadpoolctl import threadpool_info, threadpool_limits
+
+    def threads():
+        return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+
+    design = as_design(np.eye(3))
+    with threadpool_limits(2, user_api="blas"):
+        with design.at_work(0):
+            assert threads() == {2}
+        monkeypatch.setattr(dense, "waits", lambda x: True)
+        with design.at_work(0):
+            assert threads() == {2}  # never more than there were
+        monkeypatch.setattr(dense, "_HOST_THREADS", 1)
+        with design.at_work(0):
+            assert threads() == {1}
+        assert threads() == {2}

@@ -338,8 +338,10 @@ def test_cross_validation_walks_one_sparsity():
     assert ez.sparsity.Coordinates(3) == ez.sparsity.Coordinates(3) != ez.sparsity.Coordinates(4)
 
 
-@pytest.mark.parametrize("k", [Coordinates(50), WholeGroups(9, np.arange(4) // 2)])
-def test_estimators_warn_of_more_than_there_is(k):
+@pytest.mark.parametrize(
+    ("k", "there"), [(Coordinates(50), "coefficients"), (WholeGroups(9, np.arange(4) // 2), WholeGroups.counted)]
+)
+def test_estimators_warn_of_more_than_there_is(k, there):
     X = np.random.default_rng(0).standard_normal((20, 4))
-    with pytest.warns(UserWarning, match=f"k={k.k} is more than there are {k.counted}"):
+    with pytest.warns(UserWarning, match=f"k={k.k} is more than there are {there}"):
         ez.SparseRegressor(k=k).fit(X, X[:, 0])

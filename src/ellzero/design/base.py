@@ -204,8 +204,8 @@ class Design(ABC):
         """Whether so many entries may be copied to the host."""
         return True
 
-    def watched(self, verbose: int) -> AbstractContextManager[None]:
-        """While it lasts, somebody watches how far the looks at the data are."""
+    def at_work(self, verbose: int) -> AbstractContextManager[None]:
+        """While it lasts, a run asks: long looks at the data are shown, and the host keeps out of their way."""
         return nullcontext()
 
     def by_row(self, values: Any, dtype: Any = None) -> Array:

@@ -105,7 +105,7 @@ class InFiles(Parted):
         return InFiles(layout, self.index, self.shape[1])
 
     @contextmanager
-    def watched(self, verbose: int) -> Iterator[None]:
+    def at_work(self, verbose: int) -> Iterator[None]:
         before, self.layout.progress = self.layout.progress, self.layout.progress or verbose > 0
         try:
             yield

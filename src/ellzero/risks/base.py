@@ -125,8 +125,8 @@ class Risk(SelfKnowledge, ABC):
     def expect(self, coordinates: np.ndarray) -> None:
         """Coordinates whose data are about to be asked for, in several calls."""
 
-    def watched(self, verbose: int) -> AbstractContextManager[None]:
-        """While it lasts, somebody watches how far the looks at the data are, where these take long."""
+    def at_work(self, verbose: int) -> AbstractContextManager[None]:
+        """While it lasts, a run asks: long looks at the data are shown, and the host keeps out of their way."""
         return nullcontext()
 
     def forget(self) -> None:

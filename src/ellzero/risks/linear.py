@@ -316,8 +316,8 @@ class LinearModel(LinearTerms):
     def expect(self, coordinates: np.ndarray) -> None:
         self.design.expect(np.unique(coordinates % self.design.shape[1]))
 
-    def watched(self, verbose: int) -> AbstractContextManager[None]:
-        return self.design.watched(verbose)
+    def at_work(self, verbose: int) -> AbstractContextManager[None]:
+        return self.design.at_work(verbose)
 
     @property
     def n_sweeps(self) -> float:  # type: ignore[override]

@@ -49,7 +49,7 @@ def solve(
     state, prescribed = run.state, run.method.n_iter
     last = max_iter if prescribed is None else min(max_iter, prescribed)
     # divergence has a status, it needs no warnings
-    with run, problem.risk.watched(verbose), np.errstate(over="ignore", invalid="ignore"):
+    with run, problem.risk.at_work(verbose), np.errstate(over="ignore", invalid="ignore"):
         try:
             files.begin(run)
             status = iterate(run, last, Stopping(tol, proof, callback), Printer(verbose, last), files)
