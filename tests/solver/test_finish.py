@@ -118,6 +118,18 @@ class TestRefit:
         v = gamma.project(u - 1e3 * slope)
         assert slope @ (v - u) >= -1e-9
 
+    @pytest.mark.parametrize("name", POLYHEDRA)
+    def test_caps_that_meet_in_one_point(self, name):
+        """Where G is I but for rounding, the same entry may fill two caps: the answer is the projection of b."""
+        gamma = POLYHEDRA[name]
+        for seed in (138, 186, 243, 267, 473, 670, 1040, 1096, *range(40)):
+            rng = np.random.default_rng(seed)
+            Q = np.linalg.qr(rng.standard_normal((6, 6)))[0]
+            b = rng.standard_normal(6)
+            u = gamma.minimise_quadratic(Q @ Q.T, b, np.arange(6), np.zeros(6))
+            assert gamma.violation(u) <= 1e-12
+            assert np.abs(u - gamma.project(b)).max() <= 1e-8
+
     @pytest.mark.parametrize("seed", [3, 6, 8, 10, 16, 24])
     def test_a_robust_loss_takes_few_steps(self, seed, monkeypatch):
         """Its majoriser alone took up to 283 of them."""

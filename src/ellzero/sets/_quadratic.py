@@ -279,9 +279,11 @@ class _Faces:
             return step, multiplier, False
         sound = False
         try:
-            found = np.linalg.solve(system, right)
-            # columns that depend on each other, up to rounding, show in steps far longer than the slopes
-            sound = bool(np.isfinite(found).all() and np.abs(found[:n]).max() <= 1e12 * np.abs(right).max())
+            found, most = np.linalg.solve(system, right), float(np.abs(right).max())
+            # columns that depend on each other, up to rounding, show in steps far longer than the slopes, and tight caps
+            # that do so in multipliers without end and steps off the caps
+            sound = bool(np.isfinite(found).all() and np.abs(found[:n]).max() <= 1e12 * most)
+            sound = sound and bool(np.abs(right[n:] - system[n:] @ found).max(initial=0.0) <= 1e-9 * most)
         except np.linalg.LinAlgError:
             pass
         if not sound:
