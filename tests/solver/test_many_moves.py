@@ -198,6 +198,12 @@ class TestKnownProducts:
             assert len(looked) == count  # nothing anew
         assert known.index.size <= 38
 
+    def test_memory_is_that_of_what_is_known(self):
+        known = KnownProducts((2000, 2000))
+        for m in (10, 12, 16, 40, 300):
+            known.block(np.arange(m), lambda left, right: np.ones((left.size, right.size)))
+            assert m**2 <= known.G.size <= (1.5 * m) ** 2
+
     def test_a_run_leaves_nothing_behind(self):
         p = make_regression(300, 400, 130, rng=0)
         risk = ez.risks.LeastSquares(p.X, p.y)

@@ -16,8 +16,8 @@ from .curvature import Curvature
 from .linear import LinearModel
 from .linear_curvature import LinearCurvature
 from .partial_likelihood import Partial, PartialLikelihood
+from .per_row import one_per_row
 from .spectrum import ROUNDING
-from .terms import one_per_row
 
 _TIES = ("breslow", "efron")
 

@@ -58,8 +58,8 @@ class KnownProducts:
     def _add(self, new: np.ndarray, cross: Cross) -> None:
         old, every = self.index.size, np.concatenate([self.index, new])
         now = every.size
-        if now > len(self.G):  # memory that is not written to is not taken
-            size, known = max(now, math.isqrt(int(self.room))), self.G[:old, :old]
+        if now > len(self.G):  # half as much again as is needed, so that few newcomers need no new place
+            size, known = max(now, min(3 * now // 2, math.isqrt(int(self.room)))), self.G[:old, :old]
             self.G = np.empty((size, size))
             self.G[:old, :old] = known
         self.G[old:now, :now] = cross(new, every)

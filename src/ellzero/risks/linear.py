@@ -19,6 +19,7 @@ from .damped import Damped
 from .known import KnownProducts
 from .linear_accuracy import LinearPart, enclosed_gradient, measure
 from .linear_curvature import LinearCurvature
+from .per_row import check_offset
 from .terms import LinearTerms
 from .weightings import Weightings
 
@@ -205,7 +206,7 @@ class LinearModel(LinearTerms):
         b = self.intercept(w) if intercept is None else intercept
         z = self._predict(design, w, self._support(w))
         if offset is not None:
-            z = z + design.by_row(self._check_offset(offset, design.shape[0]))
+            z = z + design.by_row(check_offset(offset, design.shape[0], self.n_outputs))
         return here(z + self.design.asarray(b))
 
     def losses(self, w: Array, *, intercept: Any = None) -> np.ndarray:

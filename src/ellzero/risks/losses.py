@@ -12,7 +12,7 @@ from .base import Constant, Point
 from .linear import LinearModel
 from .linear_curvature import LinearCurvature
 from .moments import Moments
-from .terms import check_labels
+from .per_row import check_labels
 
 _MANY, _FEW = 4, 1000  # rows for each column from which on these are compressed, and columns up to which they are
 

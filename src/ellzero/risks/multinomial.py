@@ -14,7 +14,7 @@ from .base import Point, Risk
 from .linear_curvature import ClassCurvature
 from .outputs import SeveralOutputs
 from .parted_classes import PartedClassCurvature
-from .terms import check_labels
+from .per_row import check_labels
 from .weightings import Weightings
 
 _CACHED = 2**18  # numbers that fit in a cache

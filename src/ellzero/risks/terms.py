@@ -9,11 +9,12 @@ from typing import Any, Self
 import numpy as np
 
 from .._core.arrays import Array, finfo_eps, namespace, scalar, to_host
-from .._core.validation import as_array, as_numbers, check_finite, check_nonnegative, check_vector
+from .._core.validation import check_nonnegative
 from ..design import ByRow, Design, as_design, extent, take, totals
 from .accuracy import EPS
 from .base import Constant, Point, Risk, changed, no_longer_exact
 from .known import KnownProducts
+from .per_row import check_offset, check_targets, check_weights
 from .spectrum import Gram, extreme_eigenvalues, gram
 
 
@@ -46,11 +47,11 @@ class LinearTerms(Risk):
         self.share: Array | float = 1.0 / self.n_terms
         self._weights: np.ndarray | None = None  # the shares in double precision
         if sample_weight is not None:
-            self._weights = self._check_weights(sample_weight)
+            self._weights = check_weights(sample_weight, self.n_terms)
             self.share = self.design.by_row(self._weights, np.float64 if self.design.parted else None)
         self.y = self.design.by_row(self._check_targets(y))
         if offset is not None:
-            self.offset = self.design.by_row(self._check_offset(offset, self.n_terms))
+            self.offset = self.design.by_row(check_offset(offset, self.n_terms, self.n_outputs))
         self._prepare()
 
     @cached_property
@@ -74,37 +75,8 @@ class LinearTerms(Risk):
         """The shares, in a shape that multiplies predictions."""
         return self.share if isinstance(self.share, float) or self.n_outputs == 1 else self.share[:, None]
 
-    def _check_weights(self, sample_weight: Any) -> np.ndarray:
-        weights = check_vector(one_per_row(sample_weight, self.n_terms, "sample_weight"), "sample_weight")
-        if weights.min() < 0:
-            i = int(weights.argmin())
-            raise ValueError(f"sample_weight must be at least 0, got {weights[i]} at index {i}")
-        if not weights.any():
-            raise ValueError("sample_weight must not be 0 everywhere: no sample would count")
-        weights = weights.astype(np.float64) / float(weights.max())  # only ratios matter, and the sum may overflow
-        return weights / float(weights.sum())
-
     def _check_targets(self, y: Any) -> np.ndarray:
-        targets = one_per_row(y, self.n_terms, "y")
-        if targets.dtype.kind not in "fiub":
-            raise TypeError(
-                f"y must be numbers for {type(self).__name__}, got dtype {targets.dtype}; labels are for Logistic, "
-                "Multinomial and SparseClassifier"
-            )
-        return check_vector(targets, "y")
-
-    def _check_offset(self, offset: Any, n: int) -> np.ndarray:
-        """A number for each row, or one for each row and output."""
-        given = as_numbers(offset, "offset")
-        if given.ndim == 2 and self.n_outputs > 1:
-            if given.shape != (n, self.n_outputs):
-                raise ValueError(f"offset must have shape ({n},) or ({n}, {self.n_outputs}), got {given.shape}")
-            check_finite(given, "offset")
-            return np.asfortranarray(given, dtype=np.float64)
-        vector = check_vector(one_per_row(given, n, "offset"), "offset")
-        if self.n_outputs == 1:
-            return vector
-        return np.asfortranarray(np.broadcast_to(vector[:, None], (n, self.n_outputs)))
+        return check_targets(y, self.n_terms, type(self).__name__)
 
     # The loss of each row, and its derivatives in the prediction z for the rows whose targets are y.
 
@@ -356,29 +328,3 @@ class LinearTerms(Risk):
             part.offset = to_host(self.offset).astype(np.float64)
         part._prepare()
         return part
-
-
-def one_per_row(values: Any, n: int, name: str) -> np.ndarray:
-    """A vector with an entry for each row of X, on the host."""
-    vector = as_array(values, name)
-    if vector.ndim != 1:
-        raise ValueError(
-            f"{name} must be one-dimensional, got shape {vector.shape}; use {name}.ravel() if that is meant"
-        )
-    if vector.size != n:
-        raise ValueError(f"{name} must have length {n}, one for each row of X, got {vector.size}")
-    return vector
-
-
-def check_labels(y: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """The sorted distinct labels, and for each row the position of its label among them."""
-    labels = one_per_row(y, n, "y")
-    if labels.dtype.kind == "f":
-        check_finite(labels, "y")
-    try:
-        classes, position = np.unique(labels, return_inverse=True)
-    except TypeError as error:
-        raise TypeError(f"y must hold labels of one kind, which can be sorted: {error}") from error
-    if classes.size < 2:
-        raise ValueError(f"y must hold at least two different labels, got only {classes[0]!r}")
-    return classes, position
