@@ -159,7 +159,7 @@ def test_gains_in_single_precision_are_those_of_refits(seed, monkeypatch):
     risk = ez.risks.LeastSquares(X, y)
     problem = make_problem(risk, Groups(3, group), ez.sets.Everywhere(), None)
     search, tried = SwapSearch(problem), []
-    start = search._refit(np.flatnonzero(np.isin(group, [0, 5, 7])), None)
+    start = search.refit(np.flatnonzero(np.isin(group, [0, 5, 7])), None)
     monkeypatch.setattr(search, "_try", lambda moves, point, S: tried.extend(moves) or point)
     search.improve(start)
     assert search.products.span.V.dtype == np.float32 and tried
@@ -196,7 +196,7 @@ def test_no_pair_that_pays_is_given_up_unseen(seed, monkeypatch):
     monkeypatch.setattr(pair_moves.PairMoves, "ranked", both)
     monkeypatch.setattr(pair_moves.PairMoves, "_hopeful", counted)
     search = SwapSearch(make_problem(risk, Groups(6, group), ez.sets.Everywhere(), None))
-    search.improve(search._refit(np.flatnonzero(np.isin(group, start)), None))
+    search.improve(search.refit(np.flatnonzero(np.isin(group, start)), None))
     assert given_up and (sum(given_up) > 0) == (seed in (3, 6, 9, 26, 38))
 
 

@@ -40,7 +40,7 @@ def test_what_an_exchange_of_groups_gains_is_what_a_refit_finds(seed, monkeypatc
     w = np.zeros(X.shape[1])
     w[on(LABELS, {0, 2, 4})] = 1.0
     search, tried = SwapSearch(problem), []
-    start = search._refit(problem.support_of(w), None)
+    start = search.refit(problem.support_of(w), None)
     monkeypatch.setattr(search, "_try", lambda moves, point, S: tried.extend(moves) or point)
     search.model = risk.curvature(start)
     search._round(start, search.model, search.model.diagonal)
@@ -153,5 +153,5 @@ class TestFurtherStarts:
         X[:, 6:10] = X[:, :4] + 0.1 * rng.standard_normal((200, 4))
         risk = ez.risks.LeastSquares(X, X[:, :6].sum(axis=1) + 0.1 * rng.standard_normal(200))
         search = SwapSearch(make_problem(risk, Groups(3, group), ez.sets.Everywhere(), None))
-        search.improve(search._refit(np.arange(6), None))
+        search.improve(search.refit(np.arange(6), None))
         assert search.contested == pytest.approx(2 / 3)

@@ -1,11 +1,8 @@
 """After the support has settled: refit the values on it, then exchange coordinates as long as that helps."""
 
-from __future__ import annotations  # np.random is not loaded for a signature
-
 import math
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
@@ -14,18 +11,17 @@ import numpy as np
 
 from .._core.arrays import to_host, waits
 from ..risks.base import Point
-from ..sets import ConstraintSet, EmptySlice
+from ..sets import EmptySlice
 from .atom_moves import AtomMoves, Kind, kinds_of, layout
 from .many_moves import ManyMoves
 from .moves import Books, Exchange, inverse_where
 from .pair_moves import NEWCOMERS, PairMoves
 from .problem import Problem
 from .products import Products
-from .projections import proposed_support
 from .refit import Units, refit
-from .row_moves import are_rows, row_gains
+from .row_moves import row_exchanges
 from .single_moves import BATCH, DOUBT, SingleMoves, inside
-from .tabled import SMALL, Tabled, worthy
+from .tabled import SMALL, Tabled, TableSearch, worthy
 
 _AS_PROMISED = 0.9  # of their gains that exchanges have to bring together, or they are made one by one
 
@@ -98,7 +94,7 @@ class SwapSearch:
             assert model is not None  # it is made of one that is known
             self.products = self.products.with_model(model)
         if not point.refitted:
-            best = min(point, self._refit(self.problem.support_of(point.w), point), key=lambda p: p.value)
+            best = min(point, self.refit(self.problem.support_of(point.w), point), key=lambda p: p.value)
         model = model or risk.curvature(best)
         if model is None or not risk.convex:
             return best
@@ -107,7 +103,10 @@ class SwapSearch:
         self.model, spent = model if model.exact else None, model.spent
         self.thorough = self.thorough and sparsity.k * (sparsity.most(risk.n_features) - sparsity.k) <= SMALL
         if Tabled.fit(self.problem, model):
-            best, model = self._on_tables(best, model)
+            tables = TableSearch(self.problem, self.units, self.deadline, self.max_rounds)
+            best, model = tables.improve(best, model)
+            self.n_products += tables.n_products
+            self.cut, self.helped = self.cut or tables.cut, self.helped or tables.helped
             spent = model.spent
             if not self.thorough or self.cut:
                 return best
@@ -134,63 +133,11 @@ class SwapSearch:
             best = min(point, self._refit_from_data(self.problem.support_of(best.w), best), key=lambda p: p.value)
         return best
 
-    def _on_tables(self, point: Point, model: Any) -> tuple[Point, Any]:
-        """The point after exchanges that were found on tables, as long as these help, and the curvature there."""
-        problem, best, known, tried = self.problem, point, dict[int, np.ndarray](), set[bytes]()
-        for _ in range(self.max_rounds):
-            w, c = to_host(best.w).astype(float), -0.5 * to_host(best.gradient).astype(float)
-            S, least, better = problem.support_of(w), 1e-10 * (abs(best.value) + 1e-300), best
-            tabled = Tabled(problem, model, S, w, c, worthy(model.sizes), self.deadline, known)
-            for support, start in tabled.supports(least):
-                self.cut = time.perf_counter() > self.deadline
-                if self.cut or support.tobytes() in tried:
-                    continue
-                tried.add(support.tobytes())
-                better = self._refit_from_data(support, best, start=start, rough=True)
-                if better.value < best.value - 1e-2 * least:
-                    break
-            else:
-                better = best
-            self.n_products += 1 + model.spent
-            if better is best:
-                break
-            best, self.helped = better, True
-            model = problem.risk.curvature(best)
-        if best is not point:
-            best = min(best, self._refit_from_data(problem.support_of(best.w), best), key=lambda p: p.value)
-            model = problem.risk.curvature(best)
-        return best, model
-
     def _has_ended(self, point: Point) -> bool:
         """Whether exchanges of atoms have ended on this support before: they would do so again."""
         return bool(self._ends) and np.flatnonzero(point.w).tobytes() in self._ends
 
-    def kicked(self, point: Point, rng: np.random.Generator) -> Point:
-        """Another start: a third of the support, chosen at random, is given up; `improve` fills the places again."""
-        problem, sparsity = self.problem, self.problem.sparsity
-        support = np.flatnonzero(to_host(point.w))
-        atoms = support if sparsity.atoms is None else sparsity.atoms[support]
-        movable = np.setdiff1d(atoms, atoms[np.isin(support, problem.kept)])
-        number = max(1, movable.size // 3)
-        if sparsity.atoms is not None and movable.size:  # pairs of these were tried already
-            number = int(rng.integers(number, movable.size + 1))
-        leave = rng.choice(movable, min(movable.size, number), replace=False)
-        leaving = np.isin(atoms, leave)
-        stay = support[~leaving]
-        if type(problem.gamma).sparse_support is not ConstraintSet.sparse_support:
-            # Γ may have no member on so few places: others are put there at once, at random
-            v = to_host(point.w).astype(float)
-            size = float(np.abs(v).max(initial=0.0))
-            v += rng.random() * size * rng.random(v.size)
-            v[support[leaving]] = -size
-            proposed = proposed_support(problem.gamma, sparsity, v, problem.kept)
-            stay = stay if proposed is None else proposed
-        try:
-            return self._refit(stay, point, math.inf)
-        except EmptySlice:
-            return point
-
-    def _refit(self, support: np.ndarray, start: Point | None, interest: float | None = None) -> Point:
+    def refit(self, support: np.ndarray, start: Point | None, interest: float | None = None) -> Point:
         """The best point of a support; what stays above the value of interest, that of the start, may end early."""
         if self.products is not None and start is not None:
             point = self.products.refit(self.problem.risk, support)
@@ -198,26 +145,11 @@ class SwapSearch:
                 return point
         return self._refit_from_data(support, start, interest)
 
-    def _refit_from_data(
-        self, support: np.ndarray, last: Point | None, interest: float | None = None, start: Any = None, **how: bool
-    ) -> Point:
-        """The same from the data; other values may be given to start with."""
-        w, value = (None, math.inf) if last is None else (last.w if start is None else start, last.value)
+    def _refit_from_data(self, support: np.ndarray, start: Point | None, interest: float | None = None) -> Point:
+        """The same from the data."""
+        w, value = (None, math.inf) if start is None else (start.w, start.value)
         value = value if interest is None else interest
-        return refit(self.problem.risk, self.problem.gamma, support, w, self.units, self.deadline, value, **how)
-
-    @np.errstate(over="ignore", invalid="ignore")
-    def best_of_all(self, point: Point) -> Point:
-        """The best point on any support, each tried by a refit: where there are but few."""
-        best = point
-        self.problem.risk.expect(np.arange(self.problem.risk.n_features))
-        for support in self.problem.sparsity.supports(self.problem.risk.n_features, self.problem.kept):
-            self.cut = time.perf_counter() > self.deadline
-            if self.cut:
-                break
-            with suppress(EmptySlice):
-                best = min(best, self._refit(support, None), key=lambda found: found.value)
-        return best
+        return refit(self.problem.risk, self.problem.gamma, support, w, self.units, self.deadline, value)
 
     def _round(self, point: Point, model: Any, diagonal: np.ndarray) -> Point | None:
         """The point after the exchanges of one round, or None if none of those tried helps."""
@@ -232,7 +164,7 @@ class SwapSearch:
         single = self.problem.sparsity.atoms is None
         exact = model.exact and self.problem.gamma.whole_space
         least = 1e-10 * (abs(point.value) + 1e-300)
-        rows = self._rows(w, c, model, diagonal, least)
+        rows = row_exchanges(self.problem, model, w, c, diagonal, least)
         if rows is not None:
             best = self._try(rows[:BATCH], point, S)
             return None if best is point else best
@@ -269,32 +201,11 @@ class SwapSearch:
         for support in supports:
             if time.perf_counter() > self.deadline:
                 break
-            candidate = self._refit(support, point)
+            candidate = self.refit(support, point)
             if candidate.value < point.value - 1e-12 * abs(point.value):
                 return candidate
         self.cut = time.perf_counter() > self.deadline
         return None
-
-    def _rows(
-        self, w: np.ndarray, c: np.ndarray, model: Any, diagonal: np.ndarray, least: float
-    ) -> list[Exchange] | None:
-        """Exchanges of features that all outputs treat alike; None where this is not so."""
-        one, q, problem = model.shared, model.n_shared, self.problem
-        if not (
-            one is not None and model.exact and problem.gamma.whole_space and are_rows(problem.sparsity, w.size, q)
-        ):
-            return None
-        p = w.size // q
-        kept = np.unique(problem.kept % p).astype(np.intp)
-        found = row_gains(one, w.reshape(q, p), c.reshape(q, p), diagonal[:p], kept, problem.sparsity)
-        if found is None:
-            return None
-        whole = p * np.arange(q)
-        return [
-            Exchange(tuple((i + whole).tolist()) if i >= 0 else (), tuple((j + whole).tolist()), 0, gain)
-            for i, j, gain in sorted(zip(*(part.tolist() for part in found), strict=True), key=lambda move: -move[2])
-            if gain > least
-        ]
 
     def _all_at_once(self, moves: list[Exchange], least: float, point: Point, S: np.ndarray) -> Point | None:
         """The point after the best exchanges for different places, by one refit; None where they are in conflict.
@@ -313,7 +224,7 @@ class SwapSearch:
         if len(chosen) < 2 or not (trial.size <= self.problem.sparsity.k and self.problem.sparsity.admits(trial)):
             return None
         try:
-            found = self._refit(trial, point)
+            found = self.refit(trial, point)
         except EmptySlice:
             return None
         self.apart = point.value - found.value >= _AS_PROMISED * sum(move.gain for move in chosen)
@@ -334,7 +245,7 @@ class SwapSearch:
             if not self.problem.sparsity.admits(trial):  # after one that helped
                 continue
             try:
-                candidate = self._refit(trial, best)
+                candidate = self.refit(trial, best)
             except EmptySlice:  # Γ has no member there, a group that must be used would be empty, say
                 continue
             if candidate.value < best.value - 1e-12 * abs(point.value):

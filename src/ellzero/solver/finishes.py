@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
+import numpy as np
+
 from .._core.arrays import waits
 from .._core.directions import stream
 from .._core.validation import check_count
@@ -16,7 +18,7 @@ from .examined import all_tried, examine
 from .exchanges import SwapSearch
 from .projections import projector
 from .refit import refit
-from .regrown import from_fewer
+from .regrown import from_fewer, kicked
 from .state import State
 from .tabled import Tabled
 
@@ -126,12 +128,10 @@ class Exchanges(Finish):
     def apply(self, state: State, again: Again | None = None) -> None:
         """Improve the best point by exchanges; further starts where they are asked for or likely to help."""
         clock = state.clock
-        search = SwapSearch(state.problem, state.units, clock.deadline())
         if _few_supports(state):
-            state.best, state.cut = search.best_of_all(state.best), search.cut
-            if not search.cut:
-                state.examined = all_tried(state.problem, state.best)
+            _try_all(state)
             return
+        search = SwapSearch(state.problem, state.units, clock.deadline())
         before = state.best.value
         state.best = search.improve(state.best)
         if state.point is not state.best:
@@ -147,7 +147,7 @@ class Exchanges(Finish):
             search.cut = search.cut or clock.over
             if search.cut:
                 break
-            state.keep_better(search.improve(search.kicked(state.best, stream(state.entropy, 2**33, number))))
+            state.keep_better(search.improve(kicked(state.best, search, stream(state.entropy, 2**33, number))))
         _examine(state, search)
         state.counts.n_gradients += search.n_products * state.risk.n_terms
         state.cut = search.cut
@@ -182,6 +182,23 @@ def _few_supports(state: State) -> bool:
     count = sparsity.n_supports(risk.n_features, state.problem.kept)
     few = 1 < count <= _FEW and count * sparsity.k * risk.n_terms <= _LITTLE
     return few and risk.convex and risk.curvature(state.best) is not None
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def _try_all(state: State) -> None:
+    """The best point on any support, each tried by a refit."""
+    problem, risk, best, deadline = state.problem, state.risk, state.best, state.clock.deadline()
+    risk.expect(np.arange(risk.n_features))
+    for support in problem.sparsity.supports(risk.n_features, problem.kept):
+        state.cut = state.clock.over
+        if state.cut:
+            break
+        with suppress(EmptySlice):
+            point = refit(risk, problem.gamma, support, None, state.units, deadline)
+            best = min(best, point, key=lambda found: found.value)
+    state.best = best
+    if not state.cut:
+        state.examined = all_tried(problem, best)
 
 
 def as_finish(finish: Any) -> Finish | None:

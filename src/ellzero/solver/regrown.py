@@ -1,5 +1,8 @@
-"""Another start for exchanges: the cheapest coordinates are given up, and their places filled again."""
+"""Further starts for exchanges: a part of the support is given up, and its places are filled again."""
 
+from __future__ import annotations  # np.random is not loaded for a signature
+
+import math
 from contextlib import suppress
 from typing import Any
 
@@ -7,9 +10,10 @@ import numpy as np
 
 from .._core.arrays import to_host
 from ..risks.base import Point
-from ..sets import EmptySlice
+from ..sets import ConstraintSet, EmptySlice
 from .exchanges import SwapSearch
 from .moves import inverse
+from .projections import proposed_support
 from .refit import refit
 from .state import State
 
@@ -80,3 +84,29 @@ def _grown(rest: Point, stay: np.ndarray, model: Any, k: int) -> np.ndarray:
         free[j] = False
         support.append(int(some[j]))
     return np.sort(np.array(support, dtype=np.intp))
+
+
+def kicked(point: Point, search: SwapSearch, rng: np.random.Generator) -> Point:
+    """The best point without a third of the support, chosen at random; exchanges fill the places again."""
+    problem, sparsity = search.problem, search.problem.sparsity
+    support = np.flatnonzero(to_host(point.w))
+    atoms = support if sparsity.atoms is None else sparsity.atoms[support]
+    movable = np.setdiff1d(atoms, atoms[np.isin(support, problem.kept)])
+    number = max(1, movable.size // 3)
+    if sparsity.atoms is not None and movable.size:  # pairs of these were tried already
+        number = int(rng.integers(number, movable.size + 1))
+    leave = rng.choice(movable, min(movable.size, number), replace=False)
+    leaving = np.isin(atoms, leave)
+    stay = support[~leaving]
+    if type(problem.gamma).sparse_support is not ConstraintSet.sparse_support:
+        # Γ may have no member on so few places: others are put there at once, at random
+        v = to_host(point.w).astype(float)
+        size = float(np.abs(v).max(initial=0.0))
+        v += rng.random() * size * rng.random(v.size)
+        v[support[leaving]] = -size
+        proposed = proposed_support(problem.gamma, sparsity, v, problem.kept)
+        stay = stay if proposed is None else proposed
+    try:
+        return search.refit(stay, point, math.inf)
+    except EmptySlice:
+        return point

@@ -7,12 +7,37 @@ from .._core.linear_systems import solve
 from ..design import in_double
 from ..risks.curvature import Curvature
 from ..sparsity import Sparsity
+from .moves import Exchange
+from .problem import Problem
 
 
 def are_rows(sparsity: Sparsity, n_features: int, n_outputs: int) -> bool:
     """Whether an atom is a feature, with its coefficients of all outputs."""
     p = n_features // n_outputs
     return sparsity.atoms is not None and np.array_equal(sparsity.atoms, np.tile(np.arange(p), n_outputs))
+
+
+def row_exchanges(
+    problem: Problem, model: Curvature, w: np.ndarray, c: np.ndarray, diagonal: np.ndarray, least: float
+) -> list[Exchange] | None:
+    """Exchanges of features that gain more than `least`, by their gain.
+
+    None where outputs do not treat them alike, or columns of G are too dear.
+    """
+    one, q = model.shared, model.n_shared
+    if not (one is not None and model.exact and problem.gamma.whole_space and are_rows(problem.sparsity, w.size, q)):
+        return None
+    p = w.size // q
+    kept = np.unique(problem.kept % p).astype(np.intp)
+    found = row_gains(one, w.reshape(q, p), c.reshape(q, p), diagonal[:p], kept, problem.sparsity)
+    if found is None:
+        return None
+    whole = p * np.arange(q)
+    return [
+        Exchange(tuple((i + whole).tolist()) if i >= 0 else (), tuple((j + whole).tolist()), 0, gain)
+        for i, j, gain in sorted(zip(*(part.tolist() for part in found), strict=True), key=lambda move: -move[2])
+        if gain > least
+    ]
 
 
 def row_gains(

@@ -5,13 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from .._core.arrays import to_host
+from ..risks.base import Point
 from ..risks.curvature import Curvature
 from .moves import inverse
 from .problem import Problem
+from .refit import Units, refit
 from .table import LEFT, Table
 
 # Newcomers on a table: the first one, and later ones by their slopes and by their best exchange; or so many for each
@@ -142,6 +145,56 @@ class Tabled:
         net: np.ndarray = won.max(axis=0)
         net[S] = -np.inf
         return net
+
+
+@dataclass
+class TableSearch:
+    """Exchanges that are found on tables (`Tabled`) and settled by refits, one table after the other.
+
+    Attributes
+    ----------
+    n_products, cut, helped
+        As in `SwapSearch`.
+    """
+
+    problem: Problem
+    units: Units | None
+    deadline: float
+    max_rounds: int
+    n_products: int = 0
+    cut: bool = False
+    helped: bool = False
+
+    def improve(self, point: Point, model: Any) -> tuple[Point, Any]:
+        """The point after all exchanges that helped, and the curvature there, from that at the start."""
+        problem, best, known, tried = self.problem, point, dict[int, np.ndarray](), set[bytes]()
+        for _ in range(self.max_rounds):
+            w, c = to_host(best.w).astype(float), -0.5 * to_host(best.gradient).astype(float)
+            S, least, better = problem.support_of(w), 1e-10 * (abs(best.value) + 1e-300), best
+            tabled = Tabled(problem, model, S, w, c, worthy(model.sizes), self.deadline, known)
+            for support, start in tabled.supports(least):
+                self.cut = time.perf_counter() > self.deadline
+                if self.cut or support.tobytes() in tried:
+                    continue
+                tried.add(support.tobytes())
+                better = self._refit(support, start, best.value, rough=True)
+                if better.value < best.value - 1e-2 * least:
+                    break
+            else:
+                better = best
+            self.n_products += 1 + model.spent
+            if better is best:
+                break
+            best, self.helped = better, True
+            model = problem.risk.curvature(best)
+        if best is not point:
+            best = min(best, self._refit(problem.support_of(best.w), best.w, best.value), key=lambda p: p.value)
+            model = problem.risk.curvature(best)
+        return best, model
+
+    def _refit(self, support: np.ndarray, start: Any, interest: float, *, rough: bool = False) -> Point:
+        risk, gamma = self.problem.risk, self.problem.gamma
+        return refit(risk, gamma, support, start, self.units, self.deadline, interest, rough=rough)
 
 
 def _best(gain: np.ndarray, number: int) -> np.ndarray:
