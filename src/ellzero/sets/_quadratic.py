@@ -280,8 +280,8 @@ class _Faces:
         sound = False
         try:
             found, most = np.linalg.solve(system, right), float(np.abs(right).max())
-            # columns that depend on each other, up to rounding, show in steps far longer than the slopes, and tight caps
-            # that do so in multipliers without end and steps off the caps
+            # columns that depend on each other, up to rounding, show in steps far longer than the slopes, tight caps
+            # in multipliers without end and steps that leave the caps
             sound = bool(np.isfinite(found).all() and np.abs(found[:n]).max() <= 1e12 * most)
             sound = sound and bool(np.abs(right[n:] - system[n:] @ found).max(initial=0.0) <= 1e-9 * most)
         except np.linalg.LinAlgError:
