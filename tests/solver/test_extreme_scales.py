@@ -195,3 +195,12 @@ def test_torch_beyond_single_precision():
         w = gamma.project(v)
         assert torch.isfinite(w).all()
         assert gamma.violation(w) <= 4e-6
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_steps_down_from_the_end_of_the_numbers():
+    """What the model of an exponential is wrong by has a square that no number holds."""
+    rng = np.random.default_rng(3)
+    X, y = 400 * rng.standard_normal((12, 3)), rng.gamma(1, 1, 12)
+    res = ez.minimize(ez.risks.Gamma(X, y), 3, ez.sets.Simplex(1.0))
+    assert np.isfinite(res.fun) and res.violation <= 1e-12

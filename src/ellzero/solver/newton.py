@@ -54,7 +54,8 @@ def newton(piece: Piece, here: Point, model: Curvature, deadline: float) -> Poin
         promised = -float(to_host(here.gradient) @ move) - bend
         # what the model was wrong by, and what was left of it, tells what the next step would gain
         left = 0.0 if factor is None else near**2 * promised
-        rest = left + (gained - promised) ** 2 / promised if promised > 0 else math.inf
+        wrong = gained - promised  # its square may be out of range
+        rest = left + wrong * (wrong / promised) if promised > 0 else math.inf
         near = min(max(math.sqrt(gained / max(abs(there.value), 1e-300)), _NEAREST), _NEAR)
         caution = max(0.1 * caution, 1e-4) if gained > 0.5 * promised else min(4.0 * caution, 1.0)
         here = there
