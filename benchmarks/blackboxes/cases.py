@@ -50,6 +50,27 @@ def simulator(seed):
     return Case(asked, truth, np.zeros(d), S)
 
 
+def small(name, d, seed, noise):
+    """Three of d inputs, at 1, -1 and 0.5: alone, coupled with all others, or far from a parabola; noise of f(0)."""
+    rng = np.random.default_rng([seed, d, 7])
+    S, t = rng.choice(d, 3, replace=False), np.array([1.0, -1.0, 0.5])
+    errors, target, mixed = np.random.default_rng([seed, 1]), np.zeros(d), rng.standard_normal((d, d)) / np.sqrt(d)
+    target[S] = t
+
+    def idle(w):
+        return float(np.sum((w[S] - t) ** 2))
+
+    def coupled(w):
+        return 0.5 * float(np.sum((w - target) ** 2) + np.sum((mixed @ (w - target)) ** 2))
+
+    def cosh(w):
+        return float(np.sum(np.cosh(np.clip(w[S] - t, -50, 50)) - 1))
+
+    truth = {"idle": idle, "coupled": coupled, "cosh": cosh}[name]
+    size = noise * truth(np.zeros(d))
+    return Case(lambda w: truth(w) + size * errors.standard_normal(), truth, np.zeros(d), S)
+
+
 def zoro(name, s, seed, n=2000):
     """ZORO's functions: Σ_{i<s} w_i², and half the sum of the s largest squares; errors of 0.001/√n; ‖x0‖ = 100."""
     rng, errors = np.random.default_rng(seed), np.random.default_rng([seed, 1])

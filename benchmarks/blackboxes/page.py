@@ -96,6 +96,33 @@ def _noise(records):
         yield f"| {queries} | {sum(r['mu'] is None for r in here)} | {' | '.join(cells)} |"
 
 
+def _small(records):
+    yield "## Few queries under noise"
+    yield ""
+    yield "Three of 50 inputs matter, k = 3: alone (idle), coupled with all others, or far from a parabola (cosh)."
+    yield "Median share of f(0) that is left; runs that keep more than 90% of it, and among these those that did not"
+    yield "warn; runs that warned though they were better. CMA-ES and NGOpt are held to k."
+    yield ""
+    heads = ("function", "queries", "noise, of f(0)", "runs", "left", "none gained", "silently", "warned in vain")
+    yield "| " + " | ".join((*heads, "CMA-ES", "NGOpt")) + " |"
+    yield "|---|" + "---:|" * 9
+    for key in dict.fromkeys((r["name"], r["queries"], r["noise"]) for r in records):
+        runs = {}
+        for r in records:
+            if (r["name"], r["queries"], r["noise"]) == key:
+                runs.setdefault(r["solver"], []).append(r)
+        ours = runs.pop("ellzero")
+        poor = [r for r in ours if r["left"] > 0.9]
+        vain = sum(r["told"] for r in ours) - sum(r["told"] for r in poor)
+        theirs = [np.median([r["left"] for r in runs.get(name, [])] or [math.nan]) for name in _HELD]
+        cells = [f"{np.median([r['left'] for r in ours]):.1e}", len(poor), sum(not r["told"] for r in poor), vain]
+        cells += ["not run" if math.isnan(v) else f"{v:.2g}" for v in theirs]
+        yield f"| {key[0]} | {key[1]} | {key[2]:g} | {len(ours)} | " + " | ".join(map(str, cells)) + " |"
+
+
+_HELD = ("CMA-ES held to k", "NGOpt held to k")
+
+
 def _zoro(records):
     yield "## ZORO's functions"
     yield ""
@@ -139,7 +166,9 @@ def _correlated(records):
         yield f"| {queries} | {seed} | " + " | ".join("not run" if v is None else f"{v:.1e}" for v in told) + " |"
 
 
-_TABLES = {"inputs": _inputs, "noise": _noise, "zoro": _zoro, "profile": _profile, "correlated": _correlated}
+_TABLES = {
+    "inputs": _inputs, "noise": _noise, "small": _small, "zoro": _zoro, "profile": _profile, "correlated": _correlated,
+}  # fmt: skip
 
 
 def _needed(runs, solver):

@@ -12,7 +12,7 @@ import numpy as np
 
 from . import cases, solvers
 
-PARTS = ("inputs", "noise", "zoro", "profile", "correlated")
+PARTS = ("inputs", "noise", "small", "zoro", "profile", "correlated")
 FOUR = ("quadratic", "skew quartic", "max-s squared", "worst")
 NGOPT = ("NGOpt", "NGOpt held to k")  # nevergrad's default
 MUS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
@@ -40,6 +40,15 @@ def _noise_tasks(seeds, zoro):
             yield solver, {"queries": queries, "mu": "theirs", "seed": seed}
 
 
+def _small_tasks(seeds, zoro):
+    for name, queries, noise in itertools.product(("idle", "coupled", "cosh"), (40, 60, 100), (0.02, 0.1, 0.5)):
+        about = {"name": name, "queries": queries, "noise": noise}
+        for seed in range(seeds or 20):
+            yield "ellzero", {**about, "seed": seed}
+        for solver, seed in itertools.product(("CMA-ES held to k", "NGOpt held to k"), range(seeds or 5)):
+            yield solver, {**about, "seed": seed}
+
+
 def _zoro_tasks(seeds, zoro):
     functions = (("quadric", 20), ("quadric", 200), ("max-k", 20), ("max-k", 200))
     for seed, (name, s) in itertools.product(range(seeds or 3), functions):
@@ -65,8 +74,8 @@ def _correlated_tasks(seeds, zoro):
 
 
 _TASKS = {
-    "inputs": _inputs_tasks, "noise": _noise_tasks, "zoro": _zoro_tasks, "profile": _profile_tasks,
-    "correlated": _correlated_tasks,
+    "inputs": _inputs_tasks, "noise": _noise_tasks, "small": _small_tasks, "zoro": _zoro_tasks,
+    "profile": _profile_tasks, "correlated": _correlated_tasks,
 }  # fmt: skip
 
 
@@ -111,6 +120,17 @@ def _noise(solver, about, folder):
     trace, res = solvers.ours(case, 5, about["queries"], about["seed"], about["mu"], "drop")
     noise = res.noise
     return {"left": trace[-1][1], "level": noise.level, "chosen": noise.mu, "spent": trace[-1][0]}
+
+
+def _small(solver, about, folder):
+    case = cases.small(about["name"], 50, about["seed"], about["noise"])
+    start, queries, seed = case.truth(case.x0), about["queries"], about["seed"]
+    if solver == "ellzero":
+        trace, res = solvers.ours(case, 3, queries, seed)
+        return {"left": trace[-1][1] / start, "told": not res.noise.resolved}
+    if solver in NGOPT:
+        return {"left": case.truth(solvers.nevergrad(case, queries, seed, 3)) / start}
+    return {"left": case.truth(solvers.cma_answer(case, queries, seed, 3)) / start}
 
 
 def _zoro(solver, about, folder):
@@ -161,6 +181,7 @@ def main(options=()):
     parser.add_argument(
         "--only", type=lambda text: text.split(","), default=list(PARTS), metavar="A,B", help=f"of {', '.join(PARTS)}"
     )
+    parser.add_argument("--solvers", type=lambda text: text.split(","), metavar="A,B", help="these alone")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--seeds", type=int, help="runs of each, instead of 20 (3 or 5 where they take long)")
     parser.add_argument("--zoro", type=Path, help="a checkout of github.com/caesarcai/ZORO")
@@ -170,10 +191,12 @@ def main(options=()):
     if args.zoro is None:
         print("without --zoro its code is left out of the tables")
     todo = [(*task, args.zoro) for task in tasks(args.only, args.seeds, args.zoro is not None)]
+    todo = [task for task in todo if args.solvers is None or task[1] in args.solvers]
     records, earlier = [], args.records
     if earlier is not None and earlier.exists():
         records = [json.loads(line) for line in earlier.read_text().splitlines()]
-        records = [r for r in records if r["part"] not in args.only]
+        again = {(part, solver) for part, solver, *_ in todo}
+        records = [r for r in records if (r["part"], r["solver"]) not in again]
     if todo or args.zoro is not None:
         records = [r for r in records if r["part"] != "about"] + [_about(args.zoro)]
     if earlier is not None:

@@ -94,37 +94,51 @@ def zoro_fa(folder, case, budget, seed, goal, sigma0=1.0, theta=0.25, epsilon=0.
 
 def cma(case, budget, seed, k=None, goal=-math.inf, spread=0.3):
     """CMA-ES with a diagonal covariance, as its authors advise for 1000 variables; with k, cut before each query."""
+    trace, best = [], math.inf
+    for asked, v, _ in _searched(case, budget, seed, k, spread):
+        best = min(best, case.truth(v))
+        trace.append((asked, best))
+        if best <= goal:
+            break
+    return trace
+
+
+def cma_answer(case, budget, seed, k=None, spread=0.3):
+    """The point with the lowest value that CMA-ES was told: under noise it knows no truth."""
+    return min(_searched(case, budget, seed, k, spread), key=lambda told: told[2])[1]
+
+
+def _searched(case, budget, seed, k, spread):
+    """(queries so far, point, value) of all queries of CMA-ES."""
     import cma as library
 
-    asked, trace, best = 0, [], math.inf
+    asked = 0
     options = {"seed": seed + 1, "verbose": -9, "CMA_diagonal": True, "maxfevals": budget, "tolflatfitness": 1000}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         search = library.CMAEvolutionStrategy(case.x0, spread, options)
-        while asked < budget and best > goal and not search.stop():
+        while asked < budget and not search.stop():
             points, values = search.ask(), []
             for x in points:
-                v = np.array(x)
-                if k is not None:
-                    v[np.argsort(-np.abs(v))[k:]] = 0.0
+                v = _cut(x, k)
                 values.append(case.asked(v))
                 asked += 1
                 if asked <= budget:
-                    best = min(best, case.truth(v))
+                    yield asked, v, values[-1]
             search.tell(points, values)
-            trace.append((min(asked, budget), best))
-    return trace
+
+
+def _cut(x, k):
+    """The k largest entries."""
+    v = np.array(x)
+    if k is not None:
+        v[np.argsort(-np.abs(v), kind="stable")[k:]] = 0.0
+    return v
 
 
 def nevergrad(case, budget, seed, k=None):
     """Its default, NGOpt, and the truth at what it recommends; with k, cut before each query. A failure is inf."""
     import nevergrad as library
-
-    def cut(x):
-        v = np.array(x)
-        if k is not None:
-            v[np.argsort(-np.abs(v), kind="stable")[k:]] = 0.0
-        return v
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -134,11 +148,11 @@ def nevergrad(case, budget, seed, k=None):
         for _ in range(budget):
             candidate = search.ask()
             try:
-                value = case.asked(cut(candidate.value))
+                value = case.asked(_cut(candidate.value, k))
             except RuntimeError:
                 value = math.inf
             search.tell(candidate, value)
-        return cut(search.provide_recommendation().value)
+        return _cut(search.provide_recommendation().value, k)
 
 
 def in_their_environment(module, told):

@@ -142,6 +142,78 @@ def test_noise_that_hides_everything_is_warned_of():
     assert not res.noise.resolved
 
 
+def with_errors(f, sigma, d, n, seed, k=3):
+    """A run on f with normal errors: its answer, and whether it warned."""
+    errors = np.random.default_rng([seed, 1])
+    risk = ez.risks.BlackBox(lambda w: f(w) + sigma * errors.standard_normal(), d)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        res = ez.minimize(risk, k, max_queries=n, rng=seed)
+    return res, any("nothing stood out" in str(warning.message) for warning in caught)
+
+
+@pytest.mark.parametrize(
+    ("d", "n", "sigma"), [(50, 60, 0.05), (50, 60, 0.3), (20, 40, 0.05), (20, 40, 0.3), (10, 40, 0.3), (200, 100, 0.05)]
+)
+def test_noise_in_small_budgets(d, n, sigma):
+    """f(0) = 3: the three inputs are found by most runs, and the others say that they were not."""
+    runs = [with_errors(quad, sigma, d, n, seed) for seed in range(8)]
+    assert np.median([quad(res.x) for res, _ in runs]) < 0.02
+    for res, warned in runs:
+        assert warned or quad(res.x) < 2.7
+        assert 0.3 * sigma < res.noise.level < 3 * sigma
+        assert not res.noise.exact
+
+
+@pytest.mark.parametrize("d", [5, 50])
+@pytest.mark.parametrize("n", [5, 8, 13, 20, 30])
+def test_hardly_any_values_are_never_taken_for_more(d, n):
+    """With so few of them the start is kept as often as not, but noise is told, and no answer is praised without need."""
+    for seed in range(5):
+        res, warned = with_errors(quad, 0.3, d, n, seed)
+        assert not res.noise.exact
+        assert warned or quad(res.x) < 2.7
+
+
+@pytest.mark.parametrize("n", [40, 100, 400, 1500])
+@pytest.mark.parametrize("d", [5, 60])
+def test_noise_alone_shows_nothing(d, n):
+    """Whoever chooses the luckiest of many points has to ask for it again before it counts."""
+    for seed in range(6):
+        res, warned = with_errors(lambda w: 0.0, 1.0, d, n, seed)
+        assert warned
+        assert not res.noise.resolved
+
+
+def test_a_small_gain_is_shown_by_further_values():
+    """What is to be had is as large as the error of a single value."""
+    runs = [with_errors(lambda w: 0.5 * quad(w), 1.5, 30, 1500, seed) for seed in range(6)]
+    assert sum(res.noise.resolved and not warned for res, warned in runs) >= 5
+
+
+def test_errors_that_depend_on_the_point_alone():
+    """Asked again they are the same: a table shows them, and repetition proves nothing."""
+
+    def f(w):
+        place = int(abs(float(w @ np.arange(1.0, 31.0))) * 1e9) % 2**32
+        return quad(w) + 0.05 * np.random.default_rng(place).standard_normal()
+
+    res = ez.minimize(ez.risks.BlackBox(f, 30), 3, max_queries=300, rng=0)
+    assert 0.01 < res.noise.level < 0.2
+    assert quad(res.x) < 0.1
+
+
+@pytest.mark.parametrize(("d", "n"), [(5, 15), (20, 40), (50, 60)])
+def test_exact_functions_in_small_budgets(d, n):
+    left = []
+    for seed in range(8):
+        f, _, start = idle(d, seed, size=3)
+        res = ez.minimize(ez.risks.BlackBox(f, d), 3, max_queries=n, rng=seed)
+        assert res.noise.exact
+        left.append(f(res.x) / start)
+    assert np.median(left) < 1e-3
+
+
 def test_a_simulator_that_is_noisy_and_fails():
     f, S, start = idle(200, 1)
     dice = np.random.default_rng(5)

@@ -144,13 +144,13 @@ def _end(run: Run, status: Status, again: Again | None) -> Status:
 
 
 def _warn_of_noise(result: Result) -> None:
-    """Say so where not one coordinate was seen to matter, because values are too noisy for their number."""
+    """Say so where values are too noisy for their number to tell the answer from the start."""
     noise = result.noise
     if noise is not None and not (noise.exact or noise.resolved):
         warnings.warn(
             f"values have errors of {noise.level:.2g}, and in {result.n_values} of them nothing stood out of these: "
-            "the answer is no better than its start. Give more max_queries, variables in units in which a change of 1 "
-            "shows, or a seed to f (common_random_numbers=True)",
+            "the answer is not known to be better than its start. Give more max_queries, variables in units in which a "
+            "change of 1 shows, or a seed to f (common_random_numbers=True)",
             UserWarning,
             stacklevel=4,
         )

@@ -13,13 +13,16 @@ from ..._core.arrays import Array, like
 from ..._core.directions import stream
 from ..._core.stopping import Status, Stop
 from ...risks.base import Point, Risk
+from ...risks.evaluation import BudgetSpent
 from ...theory.parameters import Oracle as Kind
 from ..oracles import Gradients
 from ..problem import Problem
 from ..result import Counts
 from .asking import host, largest, plain
+from .evidence import Evidence
+from .measured import LONGEST
 from .noise import Noise
-from .probes import LONGEST, ProbedGradients, SparseProbes
+from .probes import ProbedGradients, SparseProbes
 from .surrogate import Surrogate
 
 _WIDEST = 40  # coordinates of a model at the most
@@ -62,11 +65,14 @@ class BoundLooks(Gradients):
         How often in a row the model has led nowhere.
     better : bool
         Whether anything was gained since the last look at all coordinates.
+    evidence : Evidence
+        That some point is better than the start.
     """
 
     def __init__(self, far: ProbedGradients) -> None:
-        self.far, self.values = far, far.values
+        self.far, self.values, self.errors = far, far.values, far.errors
         self.model = Surrogate(self.values.risk.n_features)
+        self.evidence = Evidence(self.values, self.errors)
         self.near = self.fresh = self.better = False
         self.failed = 0
         self.rent, self.price, self.radius, self.effort, self.owed = 0.0, 1.0, math.nan, 0, 0.0
@@ -77,23 +83,25 @@ class BoundLooks(Gradients):
     def state(self) -> dict[str, Any]:
         own = plain({name: getattr(self, name) for name in self._facts})
         far = {f"far.{name}": value for name, value in self.far.state().items()}
+        own["shown"] = self.evidence.shown
         return {**own, **far, **{f"model.{name}": value for name, value in self.model.state().items()}}
 
     def restore(self, state: dict[str, Any]) -> None:
         for name in self._facts:
             setattr(self, name, type(getattr(self, name))(state[name]))
+        self.evidence.shown = bool(state["shown"])
         for prefix, part in (("far.", self.far), ("model.", self.model)):
             part.restore({n.removeprefix(prefix): v for n, v in state.items() if n.startswith(prefix)})
 
     @property
     def noise(self) -> Noise | None:
         """What is known of the noise of values."""
-        return self.far.noise
+        return self.errors.told(self.evidence.shown)
 
     @property
     def level(self) -> float:
         """The standard deviation of one value, where that is more than rounding; else 0."""
-        return self.far.level if self.far.noisy else 0.0
+        return self.errors.level if self.errors.noisy else 0.0
 
     @property
     def stands_out(self) -> bool:
@@ -101,6 +109,13 @@ class BoundLooks(Gradients):
         return not self.level or (self.far.last is not None and self.far.last.significant().size > 0)
 
     def __call__(self, point: Point, t: int) -> Array:
+        try:
+            return self._look(point, t)
+        except BudgetSpent:  # what is left pays for no gradient
+            self.evidence.look(point, 1.0)
+            raise
+
+    def _look(self, point: Point, t: int) -> Array:
         if self.near:
             return self._near(point, t)
         self.better = False
@@ -116,7 +131,7 @@ class BoundLooks(Gradients):
             self.fresh = True
         model.move_to(w, model.chosen)
         here, rng = self.values.base(point), stream(self.far.entropy, _PLACE, t)
-        again = self.far.repeat(point, max(4, self._extra // 10)) if self.effort else np.array([here])
+        again = self.errors.repeat(point, max(4, self._extra // 10)) if self.effort else np.array([here])
         model.remember(np.tile(w, (again.size, 1)), again)
         self._ask(w, self._design(w, rng))
         for _ in range(3):  # in place of what failed
@@ -124,11 +139,11 @@ class BoundLooks(Gradients):
             if missing <= 0 or self.values.affordable < missing:
                 break
             self._ask(w, self.radius * rng.integers(-1, 2, (missing, model.chosen.size)))
-        if not model.fit(w, max(self.far.level, 1e-15 * abs(here))):
+        if not model.fit(w, max(self.errors.level, 1e-15 * abs(here))):
             return like(np.zeros(w.size), point.w)
-        if self.effort and self.far.given is None and model.spare >= 10:
+        if self.effort and self.errors.given is None and model.spare >= 10:
             if model.spread <= 1.3 * self.level:
-                longest = LONGEST * self.far.scale(w, np.ones(w.size))
+                longest = LONGEST * self.errors.scale(w, np.ones(w.size))
                 self.radius = min(2.0 * self.radius, max(self.radius, longest))
             elif model.spread > 2 * self.level:
                 self.radius /= 2
@@ -157,8 +172,8 @@ class BoundLooks(Gradients):
         m = C.size
         a, sign = np.full(m, self.radius), rng.choice(np.array([-1.0, 1.0]), m)
         rivals = (w[C] == 0).any()
-        if self.fresh and rivals and self.far.given is None and not self.effort:
-            back = np.abs(w[C]) > max(0.05 * self.radius, self.far.mu if self.level else 0.0)
+        if self.fresh and rivals and self.errors.given is None and not self.effort:
+            back = np.abs(w[C]) > max(0.05 * self.radius, self.errors.mu if self.level else 0.0)
             a[back], sign[back] = np.abs(w[C][back]), -np.sign(w[C][back])  # entries are tried at 0
         E = np.diag(a * sign)
         moves = [E]
@@ -183,7 +198,7 @@ class BoundLooks(Gradients):
         if not self.far.hasty and chosen.size and self.values.affordable > self._cost(chosen.size):
             self.near, self.fresh, self.rent, self.earned, self.failed = True, True, 0.0, 0.0, 0
             if not self.effort or math.isnan(self.radius):
-                self.radius = self.far.given or max(length, self.far.mu if self.level else 0.0)
+                self.radius = self.errors.given or max(length, self.errors.mu if self.level else 0.0)
             self.model.move_to(host(point), chosen)
         elif not improved:
             self.stuck()
@@ -199,13 +214,13 @@ class BoundLooks(Gradients):
         self.better = self.better or gain > 0
         if not gain and not self.level and self.failed < 2:  # the same model, made anew nearer
             again, self.failed = True, self.failed + 1
-            self.radius = self.far.given or 0.2 * self.radius
+            self.radius = self.errors.given or 0.2 * self.radius
         elif gain:
             self.failed = 0
         self.fresh = False
         self.near = again and not limited
         if limited and self.gained <= 0:  # nowhere is more to be had without more values
-            if not self.effort and self.far.given is None:
+            if not self.effort and self.errors.given is None:
                 self.radius = max(self.radius, self.model.visible(self.level))
             self.effort = 2 * (self.effort or self._cost(self.model.chosen.size))
             self.owed -= self.effort
@@ -221,7 +236,7 @@ class BoundLooks(Gradients):
         far = self.far
         if far.flat and far.lengthen():
             return
-        if far.n_probes >= far.complete and not (far.noisy and math.isfinite(self.values.affordable)):
+        if far.n_probes >= far.complete and not (self.errors.noisy and math.isfinite(self.values.affordable)):
             raise Stop(Status.SETTLED)
         far.least = 2 * far.n_probes
 

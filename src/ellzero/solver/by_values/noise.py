@@ -24,9 +24,10 @@ class Noise:
     n_values : int
         How many values were spent on measuring it.
     exact : bool
-        Whether it is no more than rounding.
+        Whether no more than rounding was seen.
     resolved : bool
-        Whether anything was found that stands out of the noise.
+        Whether some point was shown to be better than the start in spite of it, by values that had no part in choosing
+        that point; for `SparseProbes` alone, whether a slope stood out.
     """
 
     level: float

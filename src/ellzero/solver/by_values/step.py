@@ -34,8 +34,13 @@ class ValueStep:
 
     def advance(self, point: Point, gradient: Array, project: Projector) -> Point:
         """The next point, or the same one if no step helped."""
-        if self.looks.near:
-            return self._by_model(point, gradient, project)
+        step = self._by_model if self.looks.near else self._by_gradient
+        there = step(point, gradient, project)
+        if there is not point:
+            self.looks.evidence.look(there, 0.25)
+        return there
+
+    def _by_gradient(self, point: Point, gradient: Array, project: Projector) -> Point:
         along = self._roughly if self.looks.far.hasty else self._along
         there = along(point, gradient, project)
         move = host(there) - host(point)
@@ -184,7 +189,7 @@ class ValueStep:
             else:
                 damping = max(4 * damping, 0.03)
         if there is not point and not limited:
-            looks.radius = looks.far.given or max(0.5 * largest(host(there) - w), 1e-3 * looks.radius)
+            looks.radius = looks.errors.given or max(0.5 * largest(host(there) - w), 1e-3 * looks.radius)
         gain = max(point.value - there.value, 1e-300) if there is not point else 0.0
         looks.after_near(gain, again, limited and bool(looks.level))
         return there
@@ -206,7 +211,7 @@ class ValueStep:
         model.remember(host(trial)[None, :], np.array([value]))
         if not level or gain > 6 * level:
             return trial if self._lower(trial, point) else point
-        if value > model.c + 5 * level:
+        if value > model.c - gain + 3 * level:
             return point
         trial._value, trial.trusted = model.c - gain, True
         return trial
