@@ -135,7 +135,7 @@ def measure(risk: Risk, x: np.ndarray, support: np.ndarray, *, closely: bool) ->
 
 def own_point(risk: Risk, result: Result) -> tuple[np.ndarray, Measured, float]:
     """x of a result, R there and R(0); the result must be one of this risk: everything rests on its objective."""
-    x, d = to_host(result.x).astype(float), risk.n_features
+    x, d = to_host(result.x).astype(float, copy=False), risk.n_features
     if x.size != d:
         raise ValueError(
             f"result must be what ellzero.minimize returned for this risk: it has {x.size} coordinates, the risk {d}"

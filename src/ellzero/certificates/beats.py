@@ -224,7 +224,7 @@ class _Asked:
         except EmptySlice:
             return
         if left is not None:
-            slopes, doubt = Multipliers.none(self.g), self.doubt.copy()
+            slopes, doubt = Multipliers.none(self.g.copy()), self.doubt.copy()
             slopes.up[S] = slopes.down[S] = -(left.entries + left.spread)
             doubt[S] = 0.0
             yield slopes._replace(offset=left.offset), doubt

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._core.arrays import Array
+from .across import Across
 from .base import SMALL, Design, check_kind, is_native_float, not_finite
 
 _FEW = 4  # below 1/4 of the columns a gather is cheaper than the whole product
@@ -16,7 +17,7 @@ _QUICK = 5e7  # products of numbers that nobody waits for
 
 
 class Sparse(Design):
-    """A scipy.sparse matrix in CSR or CSC form; one copy in the other form, made when it is first of use."""
+    """A scipy.sparse matrix in CSR or CSC form; one copy in the other form, made when many lines of that were of use."""
 
     at_hand = one_by_one = True
 
@@ -25,6 +26,7 @@ class Sparse(Design):
         self.shape = X.shape
         self.reference = np.empty(0, dtype=X.dtype)
         self._transpose = X.T
+        self._by_rows = X.format == "csr"
         self._few_columns = self.shape[1] // _FEW if X.nnz > SMALL else -1
 
     @classmethod
@@ -47,34 +49,30 @@ class Sparse(Design):
         return cls(X)
 
     @cached_property
-    def _by_columns(self) -> Any:
-        X = self.X
-        if X.format == "csr" and X.indices.dtype.itemsize > 4 and max(X.nnz, *X.shape) <= np.iinfo(np.int32).max:
-            # a copy with short indices is smaller, and so its products are quicker
-            X = type(X)((X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape)
-        return X.tocsc()
+    def _across(self) -> Across:
+        """Lines that lie across those in which X is stored: columns of rows, or rows of columns."""
+        return Across(self.X if self._by_rows else self._transpose)
 
-    @cached_property
-    def _by_rows(self) -> Any:
-        return self.X.tocsr()
+    def _columns(self, index: np.ndarray) -> Any:
+        """X[:, index], by columns."""
+        return self._across.columns(index) if self._by_rows else self.X[:, index]
 
     def forward(self, w: Array, support: Array | None = None) -> Array:
         if support is not None and support.shape[0] <= self._few_columns:
-            return self._by_columns[:, support] @ w[support]
+            return self._columns(support) @ w[support]
         return self.X @ w
 
     def adjoint(self, r: Array) -> Array:
         if r.ndim > 1 and (rows := np.flatnonzero(r.any(axis=1))).size * _FEW < self.shape[0]:
-            return self._by_rows[rows].T @ r[rows]  # of few columns of X, say
-        # sums along columns that lie together are quicker than additions here and there
-        columns = vars(self).get("_by_columns")
-        return (self._transpose if columns is None else columns.T) @ r
+            part = self._transpose[:, rows] if self._by_rows else self._across.columns(rows)
+            return part @ r[rows]  # of few columns of X, say
+        return self._transpose @ r
 
     def columns(self, index: Array) -> Sparse:
-        return Sparse(self._by_columns[:, index])
+        return Sparse(self._columns(index))
 
     def rows(self, index: np.ndarray) -> Sparse:
-        return Sparse(self._by_rows[index])
+        return Sparse(self.X[index] if self._by_rows else self._across.turned().T[index])
 
     def dense(self) -> Array:
         return self.X.toarray()
@@ -91,7 +89,7 @@ class Sparse(Design):
         return (scaled.T @ scaled).toarray(), scaled.T @ root
 
     def products(self, left: np.ndarray, right: np.ndarray, weights: np.ndarray | float) -> np.ndarray:
-        A, B = (self._by_columns[:, index].astype(np.float64) for index in (left, right))
+        A, B = (self._columns(index).astype(np.float64) for index in (left, right))
         if isinstance(weights, float):
             return weights * (A.T @ B).toarray()  # type: ignore[no-any-return]
         from scipy.sparse import diags_array
@@ -111,7 +109,7 @@ class Sparse(Design):
     def _weighted_squares(self, weights: np.ndarray | None) -> np.ndarray:
         """In blocks, because a squared copy of all entries takes longer to allocate than to compute."""
         X, total = self.X, np.zeros(self.shape[1])
-        lines, by_rows = len(X.indptr) - 1, X.format == "csr"
+        lines, by_rows = len(X.indptr) - 1, self._by_rows
         step = max(1, lines * max(2**18, total.size) // max(X.nnz, 1))  # a sum for each column takes time, too
         for start in range(0, lines, step):
             stop = min(start + step, lines)

@@ -214,7 +214,7 @@ def enclosed_gradient(model: LinearTerms, w: np.ndarray) -> tuple[np.ndarray, np
         if model.fit_intercept:
             off = off + here.model._intercept_doubt(here.z, off, here.share)
         a, lost = here.slopes_of_terms(off)
-        design, sizes = model.design, np.sqrt(model.design.squares)
+        design, sizes = model.design, np.sqrt(model.plain_squares)
         if waits(design.reference):  # not fetched from where it is: rounded there
             lost = lost + (n + 16) * finfo_eps(design.reference) * np.abs(a)
             columns = to_host(design.adjoint(design.asarray(a))).astype(float).reshape(p, -1)

@@ -17,6 +17,8 @@ from .known import KnownProducts
 from .per_row import check_offset, check_targets, check_weights
 from .spectrum import Gram, extreme_eigenvalues, gram
 
+_TINY = 1e-290
+
 
 class LinearTerms(Risk):
     """ℓ(x_iᵀw + b, y_i) with weights ω_i, for the rows i of X; see `LinearModel`."""
@@ -247,6 +249,14 @@ class LinearTerms(Risk):
         if isinstance(self.share, float):
             return self.share * self.design.squares
         return self.design.square_sums(self.row_share)
+
+    @property
+    def plain_squares(self) -> np.ndarray:
+        """Σ_i X_ij², from what is known of the columns."""
+        known: np.ndarray | None = vars(self).get("_column_squares")
+        if known is None or not isinstance(self.share, float) or ((known > 0) & (known < _TINY)).any():
+            return self.design.squares  # shares of numbers near the end of what there is have fewer digits
+        return known / self.share
 
     @cached_property
     def _column_means(self) -> np.ndarray:

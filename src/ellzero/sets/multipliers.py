@@ -39,9 +39,9 @@ class Multipliers(NamedTuple):
 
     @classmethod
     def none(cls, g: np.ndarray) -> Multipliers:
-        """Without any."""
+        """Without any; to be looked at alone."""
         nothing = np.broadcast_to(0.0, g.shape)
-        return cls(g.copy(), -g, nothing, nothing, 0.0)
+        return cls(g, -g, nothing, nothing, 0.0)
 
     def place(self, index: np.ndarray, part: Multipliers) -> Multipliers:
         """With these for some of the coordinates, of which Γ is a product with the others."""

@@ -72,18 +72,21 @@ class Minorant:
         cost = size * ((back - doubt) + half) - _ROUND * size * (np.abs(back) + doubt + np.abs(half))
         return gain * (1 + _ROUND), np.where(size > 0, cost, 0.0)
 
-    def shortfalls(self, delta: Any, sparsity: Sparsity, kept: np.ndarray) -> np.ndarray:
+    def shortfalls(self, delta: Any, sparsity: Sparsity, kept: np.ndarray, first: int | None = None) -> np.ndarray:
         """For k̄ = 0, 1, ...: how much better a member with k̄ of what is counted can be at the very most.
 
-        What is kept is used in any case; from there on the greedy choices for all k̄ are parts of each other.
+        What is kept is used in any case; from there on the greedy choices for all k̄ are parts of each other. At least
+        up to `first`, where one is given, for sums over all choices of a long x take many vectors as long as it.
         """
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
             gain, cost = self.gains_and_costs(delta)
             score = np.maximum(gain + cost, 0.0)
             if np.isnan(score).any():
                 return np.full(1, math.inf)
-            order = sparsity.ranked_atoms(sparsity.sums(score), kept)
-            rest = np.delete(np.arange(sparsity.sums(score).size), order)
+            worth = sparsity.sums(score)
+            order = sparsity.ranked_atoms(worth, kept, first)
+            rest = np.ones(worth.size, dtype=bool)
+            rest[order] = False
             free = sparsity.free
             won, taken = (_running(float(v[free].sum()), sparsity.sums(v)[order]) for v in (gain, score))
             lost, size = (
@@ -116,14 +119,17 @@ def most_beaten(
 
     What falls short at k̄ does so at every larger one: the greedy choice grows, and δ(k̄), unless it is fixed, falls.
     """
+    first, most = 2 * sparsity.k + 1, sparsity.most(minorant.x.size)  # it is hardly ever more
     if fixed:
-        short = minorant.shortfalls(delta(0), sparsity, kept)
+        short = minorant.shortfalls(delta(0), sparsity, kept, first)
+        if short[-1] <= room:
+            short = minorant.shortfalls(delta(0), sparsity, kept)
         beaten = int(np.argmax(np.append(short, math.inf) > room)) - 1
         return (beaten, float(short[beaten])) if beaten >= 0 else (-1, math.inf)
-    low, high, found = -1, sparsity.most(minorant.x.size) + 1, math.inf
+    low, high, found = -1, most + 1, math.inf
     while high - low > 1:
-        middle = (low + high) // 2
-        short = minorant.shortfalls(delta(middle), sparsity, kept)
+        middle = min((low + high) // 2, max(first, 2 * low))
+        short = minorant.shortfalls(delta(middle), sparsity, kept, middle)
         if middle < short.size and short[middle] <= room:
             low, found = middle, float(short[middle])
         else:

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from .._core.arrays import Array, index_like, scatter, to_host
+from .._core.arrays import Array, index_like, scatter, to_host, top_k
 from .._core.groups import places
 from .._core.validation import check_indices, require_finite
 
@@ -84,13 +84,23 @@ class Sparsity(ABC):
         chosen[order[: self.k]] = True
         return np.flatnonzero(chosen[:-1] if self.atoms is None else chosen[self.atoms])
 
-    def ranked_atoms(self, score: np.ndarray, keep: np.ndarray | None = None) -> np.ndarray:
-        """Atoms in the order in which `best_atoms` takes them, whatever k is, as far as quotas allow."""
-        order = np.argsort(-score, kind="stable")
+    def ranked_atoms(
+        self, score: np.ndarray, keep: np.ndarray | None = None, first: int | None = None
+    ) -> np.ndarray:
+        """Atoms in the order in which `best_atoms` takes them, whatever k is, as far as quotas allow.
+
+        At least the first so many of them, or all.
+        """
+        if first is not None and self.quotas is None and 0 < first < score.size:
+            # those that are kept, which come before all others, may be among the best ones, too
+            best, finite = top_k(score, min(first + (0 if keep is None else keep.size), score.size))
+            order = best[np.argsort(-score[best], kind="stable")] if finite else np.argsort(-score, kind="stable")
+        else:
+            order = np.argsort(-score, kind="stable")
         if keep is not None and keep.size:
-            first = np.zeros(score.size, dtype=bool)
-            first[self.atoms_of(keep)] = True
-            order = np.concatenate([np.flatnonzero(first), order[~first[order]]])
+            kept = np.zeros(score.size, dtype=bool)
+            kept[self.atoms_of(keep)] = True
+            order = np.concatenate([np.flatnonzero(kept), order[~kept[order]]])
         if self.quotas is not None:
             group, most = self.quotas
             order = order[places(group[order]) < np.append(most, order.size)[group[order]]]

@@ -1,0 +1,75 @@
+"""Columns of a sparse matrix that is stored by rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+_LOOKS = 48  # that are made before all columns are copied, which takes as long as seven of them
+_SHARE = 8  # one over the share of all entries that is kept
+_QUICK = 2**18  # entries that are copied in no time
+
+
+class Across:
+    """Columns of a CSR matrix, by columns.
+
+    A look at all entries finds some columns, which are kept: supports change little, so few looks are enough for a run.
+    After many looks all columns are copied, and none is made any more.
+
+    Parameters
+    ----------
+    X : CSR matrix
+
+    Attributes
+    ----------
+    whole : CSC matrix or None
+        The copy of X, once there is one.
+    """
+
+    def __init__(self, X: Any) -> None:
+        self.X = X
+        self.whole: Any = None
+        self._looks = 0
+        #: which columns are kept, in increasing order, and these columns
+        self._kept: tuple[np.ndarray, Any] = np.empty(0, dtype=np.intp), None
+
+    def columns(self, index: np.ndarray) -> Any:
+        """X[:, index]."""
+        if self.whole is None:
+            known, columns = self._kept
+            new = np.setdiff1d(index, known)
+            if new.size and not self._affords(new.size):
+                self.turned()
+            elif new.size or columns is None:
+                known, columns = self._kept = self._look_up(new)
+        if self.whole is not None:
+            return self.whole[:, index]
+        return columns[:, np.searchsorted(known, index)]
+
+    def turned(self) -> Any:
+        """X by columns; with short indices, where they are enough, the copy is smaller and its products are quicker."""
+        if self.whole is None:
+            X, self._kept = self.X, (np.empty(0, dtype=np.intp), None)
+            if X.indices.dtype.itemsize > 4 and max(X.nnz, *X.shape) <= np.iinfo(np.int32).max:
+                X = type(X)((X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape)
+            self.whole = X.tocsc()
+        return self.whole
+
+    def _affords(self, n_new: int) -> bool:
+        """Whether so many columns are better looked up than copied with all others."""
+        n_kept = self._kept[0].size
+        return self.X.nnz > _QUICK and self._looks < _LOOKS and _SHARE * (n_kept + n_new) <= self.X.shape[1]
+
+    def _look_up(self, new: np.ndarray) -> tuple[np.ndarray, Any]:
+        """What is kept after a look at these columns."""
+        from scipy.sparse import hstack
+
+        known, columns = self._kept
+        found = self.X[:, new].tocsc()
+        self._looks += 1
+        if columns is None:
+            return new, found
+        every = np.concatenate([known, new])
+        order = np.argsort(every)
+        return every[order], hstack([columns, found], format="csc")[:, order]
