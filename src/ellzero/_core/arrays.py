@@ -160,11 +160,10 @@ def top_k(a: Array, k: int) -> tuple[Array, bool]:
     if not math.isfinite(largest):
         return None, False
     index = xp.nonzero(a >= kth)[0]
-    surplus = index.shape[0] - k
-    if surplus:
-        at_kth = a[index] == kth
-        rank = xp.cumulative_sum(xp.astype(at_kth, index.dtype))  # 1, 2, ... along the ties
-        index = index[~(at_kth & (rank > rank[-1] - surplus))]
+    if index.shape[0] > k:
+        index = xp.nonzero(a > kth)[0]
+        ties = xp.nonzero(a == kth)[0][: k - index.shape[0]]
+        index = xp.sort(xp.concat([index, ties]))
     return index, True
 
 

@@ -17,7 +17,7 @@ _QUICK = 5e7  # products of numbers that nobody waits for
 
 
 class Sparse(Design):
-    """A scipy.sparse matrix in CSR or CSC form; one copy in the other form, made when many lines of that were of use."""
+    """A scipy.sparse matrix in CSR or CSC form; one copy in the other form, where many lines of it are of use."""
 
     at_hand = one_by_one = True
 

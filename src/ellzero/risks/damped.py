@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from .._core.arrays import Array, like
+from .._core.arrays import Array, like, scatter
 from .._core.validation import check_indices
 from .base import Constant, Point, Risk
 from .curvature import Curvature, DampedCurvature
@@ -38,12 +38,16 @@ class Damped(Risk):
         return self.risk.at(w, support)
 
     def _value(self, w: Array, state: Point) -> float:
-        return state.value + float(self._damping @ w**2)
+        S = state.support
+        return state.value + float(self._damping @ w**2 if S is None else self._damping[S] @ w[S] ** 2)
 
     def _gradient(self, w: Array, state: Point) -> Array:
         # that of R is not kept where nobody else has asked for it
         known = self.risk._gradient(state.w, state.state) if state._gradient is None else state._gradient
-        return known + 2 * self._damping * w
+        S = state.support
+        if S is None:
+            return known + 2 * self._damping * w
+        return known + scatter(2 * self._damping[S] * w[S], S, self.n_features)
 
     def _gradient_of_rows(self, w: Array, rows: np.ndarray) -> Array:
         return self.risk._gradient_of_rows(w, rows) + 2 * self._damping * w

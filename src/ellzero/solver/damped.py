@@ -53,6 +53,7 @@ def from_damped(state: State, search: SwapSearch, again: Again) -> Point | None:
             start, units = rung.best, rung.units
             for count in ("n_gradients", "n_values", "n_thresholds", "n_monitor"):
                 setattr(state.counts, count, getattr(state.counts, count) + getattr(rung.counts, count))
+            del rung  # and with it the gradient at its last point
         climb = SwapSearch(damped, units, search.deadline, thorough=False, certain=False, products=search.products)
         x = climb.improve(start).w
         search.n_products += climb.n_products

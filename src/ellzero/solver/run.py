@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from .._core.arrays import Array, finfo_eps, like, norm, to_host, waits
+from .._core.arrays import Array, finfo_eps, like, norm, scatter, to_host, waits
 from .._core.stopping import Status, Stop
 from .._core.validation import NotFinite
 from ..risks.base import Point, Risk, Session
@@ -95,7 +95,9 @@ class Run:
 
         def project(v: Array) -> tuple[Array, Array | None]:
             u, support = inner(v / scales)
-            return scales * u, support
+            if support is None:
+                return scales * u, None
+            return scatter(scales[support] * u[support], support, u.shape[0]), support
 
         return project
 

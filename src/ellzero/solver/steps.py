@@ -106,7 +106,7 @@ class AdaptiveStep:
     largest_L: float = 0.0
 
     def advance(self, point: Point, gradient: Array, project: Projector) -> Point:
-        L = _first_curvature(point, gradient, project) if math.isnan(self.size) else 0.5 / self.size
+        L = _first_curvature(point, gradient, project, gradient) if math.isnan(self.size) else 0.5 / self.size
         for _ in range(200):
             v = point.w - gradient / L
             following = point.risk.at(*project(v))
@@ -154,21 +154,19 @@ class PursuitStep:
     tries: int = 5
 
     def advance(self, point: Point, gradient: Array, project: Projector) -> Point:
-        metric = 1.0 if self.units is None else like(self.units.scales**2, gradient)
         gamma = self.problem.gamma
         model = point.risk.curvature(point) if gamma.whole_space or gamma.orthant else None
         if model is not None and Tabled.fit(self.problem, model) and Tabled.suffice(self.problem):
             return self._on_table(point, gradient, model)
         quadratic, kinks = model is not None and model.exact, model is not None and model.piece is not None
         if math.isnan(self.size):  # where the curvature changes or budgets bind, longer steps find more
-            self.size = (2.0 if quadratic else 4.0) / _first_curvature(point, gradient, project, metric)
+            L = _first_curvature(point, gradient, project, self._direction(gradient))
+            self.size = (2.0 if quadratic else 4.0) / L
         # values that were refitted are the best on their support, others may still be improved there
         own = to_host(point.support) if point.refitted and point.support is not None else None
-        if model is not None and model.exact and gamma.whole_space and own is not None:
-            w, support = project(self._among_more(point, gradient, own, model))
-            if not np.array_equal(to_host(support), own) and (trial := self._better(point, w, to_host(support))):
-                return trial
-        direction, size, farther, tried = metric * gradient, self.size, quadratic, own
+        if (trial := self._pursued(point, gradient, own, model, project)) is not None:
+            return trial
+        direction, size, farther, tried = self._direction(gradient), self.size, quadratic, own
         for _ in range(self.tries):
             w, support = project(point.w - size * direction)
             chosen = to_host(support)
@@ -185,6 +183,20 @@ class PursuitStep:
                 break
             tried, size = chosen, 0.5 * size
         raise Stop(Status.SETTLED)
+
+    def _direction(self, gradient: Array) -> Array:
+        """That of the slopes, in the metric of the units."""
+        return gradient if self.units is None else like(self.units.scales**2, gradient) * gradient
+
+    def _pursued(
+        self, point: Point, gradient: Array, own: np.ndarray | None, model: Curvature | None, project: Projector
+    ) -> Point | None:
+        """The best point on what is kept of the support and more coordinates, if it is better; of a quadratic alone."""
+        if own is None or model is None or not (model.exact and self.problem.gamma.whole_space):
+            return None
+        w, support = project(self._among_more(point, gradient, own, model))
+        chosen = to_host(support)
+        return None if np.array_equal(chosen, own) else self._better(point, w, chosen)
 
     def _on_table(self, point: Point, gradient: Array, model: Curvature) -> Point:
         """The best of many exchanges on the quadratic model, if it is better."""
@@ -228,9 +240,8 @@ class PursuitStep:
         return min(self.problem.sparsity.k, max(2 * number, _FEW))
 
 
-def _first_curvature(point: Point, gradient: Array, project: Projector, metric: Array | float = 1.0) -> float:
-    """The curvature of R along the largest entries of the gradient: where the search for L begins."""
-    direction = metric * gradient
+def _first_curvature(point: Point, gradient: Array, project: Projector, direction: Array) -> float:
+    """The curvature of R along the largest entries of a direction of the gradient: where the search for L begins."""
     _, support = project(point.w - direction)
     if support is not None:
         direction = scatter(direction[support], support, direction.shape[0])

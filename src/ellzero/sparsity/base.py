@@ -84,9 +84,7 @@ class Sparsity(ABC):
         chosen[order[: self.k]] = True
         return np.flatnonzero(chosen[:-1] if self.atoms is None else chosen[self.atoms])
 
-    def ranked_atoms(
-        self, score: np.ndarray, keep: np.ndarray | None = None, first: int | None = None
-    ) -> np.ndarray:
+    def ranked_atoms(self, score: np.ndarray, keep: np.ndarray | None = None, first: int | None = None) -> np.ndarray:
         """Atoms in the order in which `best_atoms` takes them, whatever k is, as far as quotas allow.
 
         At least the first so many of them, or all.
