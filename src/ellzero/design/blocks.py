@@ -161,7 +161,7 @@ class Blocks(InFiles):
     >>> data = ez.Blocks(blocks)
     >>> res = ez.minimize(ez.risks.LeastSquares(data, data.y), k=1)
     >>> data.shape, res.support.tolist(), res.n_sweeps
-    ((500, 20), [3], 6)
+    ((500, 20), [3], 5)
     """
 
     def __init__(
