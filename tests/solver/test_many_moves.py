@@ -15,6 +15,7 @@ from ellzero._core.linear_systems import Factor, solve
 from ellzero._core.stopping import Status
 from ellzero.datasets import make_regression
 from ellzero.risks.known import KnownProducts
+from ellzero.risks.linear_curvature import LinearCurvature
 from ellzero.sets._quadratic import minimise_non_negative
 from ellzero.solver.newton import conjugate_gradients
 from ellzero.solver.refit import refit
@@ -203,6 +204,42 @@ class TestKnownProducts:
         for m in (10, 12, 16, 40, 300):
             known.block(np.arange(m), lambda left, right: np.ones((left.size, right.size)))
             assert m**2 <= known.G.size <= (1.5 * m) ** 2
+
+    @given(st.integers(0, 10**6))
+    @settings(max_examples=25, deadline=None)
+    def test_what_lies_beside_a_support_is_computed_once(self, seed):
+        rng = np.random.default_rng(seed)
+        X, looked = rng.standard_normal((10, 40)), []
+
+        def cross(left, right):
+            looked.append(left.size)
+            return X[:, left].T @ X[:, right]
+
+        known = KnownProducts((10, 40))
+        known.room = 40 * 8
+        for n_columns in (8, 5, 9):
+            S, before = rng.permutation(40)[:n_columns], len(looked)
+            for _ in range(5):
+                rows = rng.choice(40, rng.integers(0, 20), replace=False)
+                found = known.beside(rows, S, cross)
+                np.testing.assert_allclose(found, X[:, rows].T @ X[:, S])
+                found[:] = np.nan  # in place, as whoever adds a ridge does
+            asked = sum(looked[before:])
+            known.beside(np.arange(40), S, cross)
+            assert asked <= 40 and sum(looked[before:]) == 40 if n_columns < 9 else known.last.columns.size == 5
+
+    def test_exchanges_that_are_ruled_out_take_no_further_products(self, monkeypatch):
+        p = make_regression(1500, 400, 140, rng=0)
+        taken, products = [], LinearCurvature.products
+
+        def counted(self, rows, columns):
+            taken.append((rows.size, columns.size))
+            return products(self, rows, columns)
+
+        monkeypatch.setattr(LinearCurvature, "products", counted)
+        res = ez.minimize(ez.risks.LeastSquares(p.X, p.y), 140)
+        assert res.exchanges.total == res.exchanges.by_formula + res.exchanges.by_refit
+        assert taken.count((260, 140)) == 1  # all others with the support
 
     def test_a_run_leaves_nothing_behind(self):
         p = make_regression(300, 400, 130, rng=0)

@@ -16,10 +16,11 @@ Cross = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 class KnownProducts:
-    """XᵀΩX on the columns that were asked for so far.
+    """XᵀΩX on the columns that were asked for so far, and with all columns for the last set that was asked for.
 
     Supports that follow each other are nearly the same, so hardly anything is computed anew: m new columns beside W
-    known ones take m(|W| + m) products, and not (|W| + m)².
+    known ones take m(|W| + m) products, and not (|W| + m)². At the end of a search the same support is looked at twice:
+    whether an exchange pays, and which ones are ruled out.
 
     Parameters
     ----------
@@ -32,6 +33,7 @@ class KnownProducts:
         self.room = max(_SHARE * n * p, _ROOM)
         self.index, self.place = np.empty(0, dtype=np.intp), np.full(p, -1, dtype=np.intp)
         self.G = np.empty((0, 0))  # the first rows and columns are in use
+        self.last = _Beside(np.empty(0, dtype=np.intp), 0)
 
     @staticmethod
     def pays(n_columns: int, p: int) -> bool:
@@ -47,6 +49,15 @@ class KnownProducts:
             self._add(new, cross)
         place = self.place[index]
         return np.asarray(self.G[place[:, None], place])
+
+    def beside(self, rows: np.ndarray, columns: np.ndarray, cross: Cross) -> np.ndarray:
+        """Those of some columns (`rows`) with a set of columns, kept until there is another set, where there is room."""
+        p = self.place.size
+        if p * columns.size > self.room:
+            return cross(rows, columns)
+        if not np.array_equal(columns, self.last.columns):
+            self.last = _Beside(columns, p)
+        return self.last.of(rows, cross)
 
     def _keep(self, index: np.ndarray) -> None:
         """Let go of the others."""
@@ -66,3 +77,17 @@ class KnownProducts:
         self.G[:old, old:now] = self.G[old:now, :old].T
         self.index = every
         self.place[new] = old + np.arange(new.size)
+
+
+class _Beside:
+    """XᵀΩX[:, S] for one set S of columns, row by row as they are asked for."""
+
+    def __init__(self, columns: np.ndarray, p: int) -> None:
+        self.columns, self.known = columns.copy(), np.zeros(p, dtype=bool)
+        self.C = np.empty((p, columns.size))
+
+    def of(self, rows: np.ndarray, cross: Cross) -> np.ndarray:
+        new = rows[~self.known[rows]]
+        if new.size:
+            self.C[new], self.known[new] = cross(new, self.columns), True
+        return np.asarray(self.C[rows])
