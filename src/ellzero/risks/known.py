@@ -51,7 +51,7 @@ class KnownProducts:
         return np.asarray(self.G[place[:, None], place])
 
     def beside(self, rows: np.ndarray, columns: np.ndarray, cross: Cross) -> np.ndarray:
-        """Those of some columns (`rows`) with a set of columns, kept until there is another set, where there is room."""
+        """Those of some columns (`rows`) with a set of columns, kept until there is another, where there is room."""
         p = self.place.size
         if p * columns.size > self.room:
             return cross(rows, columns)
