@@ -321,7 +321,8 @@ def risks() -> Iterator[tuple[str, Problem]]:
     for kind in ("plain", "batched", "seeded", "failing"):
         box = partial(black_box, kind, **({"on_failure": "drop"} if kind == "failing" else {}))
         run = partial(solve, box, 5, ez.sets.LinfBall(1.0), rng=3, max_queries=1500)
-        yield f"risk BlackBox, {kind}", Problem(run, **_DIFFERENCES)
+        # the error of the last seed comes to the objective, and which is the last depends on the way
+        yield f"risk BlackBox, {kind}", Problem(run, **({"above": 1e-3} if kind == "seeded" else _DIFFERENCES))
     box = partial(black_box, repeats=2, recheck=(3, 2))
     method = ez.preset("HZO-HT-2SP", L=2.0, nu=2.0)
     run = partial(solve, box, 5, ez.sets.L2Ball(2.0), method, rng=3, max_queries=2001)

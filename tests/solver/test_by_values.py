@@ -402,6 +402,18 @@ def test_a_function_that_is_not_defined_everywhere(policy):
     assert quad(res.x) < 0.9  # 0.75 at the corner, 3 at the start
 
 
+@pytest.mark.parametrize("off", [0.0, 1e-14, 3e-10, 1e-7, 1e-3])
+@pytest.mark.parametrize("size", [1e-8, 1.0, 1e6])
+def test_rounding_near_the_least_value_is_no_noise(off, size):
+    """There R is nearly 0 and w is not: what rounding w does to R is far more than R's own rounding."""
+    t = np.zeros(12)
+    t[[2, 7, 8]] = size * np.array([1.0, -2.0, 0.3])
+    f = ez.risks.BlackBox(lambda w: float(np.sum((w - t) ** 2)), 12)
+    res = ez.minimize(f, 3, x0=t * (1 + off), max_queries=300, rng=0)  # a warning is an error here
+    assert res.noise.exact
+    assert res.fun <= float(np.sum((t * (1 + off) - t) ** 2))
+
+
 def test_a_function_that_drifts_is_noisy():
     calls = itertools.count()
     with warnings.catch_warnings():

@@ -15,6 +15,7 @@ from .noise import Noise, difference_length, noise_of, rounding
 
 LONGEST = 10.0  # differences, in units of the size of w
 _TABLE = 7  # values for the noise
+_SPACING = 1e-6  # of these, in units of the size of w
 _GLANCE = 3  # of them, which is enough where there is none
 _MANY = 40  # values among which a glance is not dear
 _FEW = 32  # values that are left for probes and steps, whatever longer differences promise
@@ -87,15 +88,16 @@ class MeasuredNoise:
         u = stream(self.entropy, _PLACE).choice(np.array([-1.0, 1.0]), w.size)
         scale = self.scale(w, u)
         u = values.towards(w, scale * u) / scale
-        line = w + 1e-6 * scale * np.outer(np.arange(1, _TABLE + 1), u)
+        line = w + _SPACING * scale * np.outer(np.arange(1, _TABLE + 1), u)
         glance = _GLANCE if values.affordable >= _MANY else 0
         again, *rest = values.at(np.vstack([w, line[:glance]]))  # once more: errors that no table shows
         drift = abs(again - base) if math.isfinite(again) else 0.0
         table = np.append(base, rest)
-        exact = rounding(largest(table[np.isfinite(table)]))
+        exact = self._rounding(table)
         unsure = not np.isfinite(table).all() or noise_of(table) > 10 * exact
         if unsure and drift <= 10 * exact and values.affordable >= 2 * _TABLE:  # errors that depend on w alone
             table = np.append(table, values.at(line[glance:]))
+            exact = self._rounding(table)
         self.level = max(noise_of(table), exact, drift)
         self.noisy = self.level > 1e3 * exact
         if self.noisy:
@@ -107,6 +109,13 @@ class MeasuredNoise:
         if self.given is None:  # where values are few and nothing is known, differences that slight errors do not spoil
             self.mu = self._length(w, u, base, scale) if self.noisy or glance else 1e-4 * scale
         self.n_values, self.reach = values.counts.n_values - before, scale
+
+    @staticmethod
+    def _rounding(table: np.ndarray) -> float:
+        """The errors of exact values on the line: of R, and of w where R is steep beside what it is, near R = 0."""
+        table = table[np.isfinite(table)]
+        steepest = largest(np.diff(table)) / _SPACING
+        return max(rounding(largest(table)), rounding(steepest))
 
     def repeat(self, point: Point, n: int) -> np.ndarray:
         """n further values at a point, whose differences improve the estimate of the noise."""
