@@ -162,6 +162,8 @@ def least_on(risk, gamma, s):
 def every_support(risk, k, gamma, keep=()):
     """The least R on every support of k coordinates, as a solver without any of our code finds it."""
     gamma = S.Everywhere() if gamma is None else gamma
+    if risk.zero.dtype == np.float32:  # the same numbers: what single precision rounds off leads line searches astray
+        risk = ez.risks.LeastSquares(risk.design.X.astype(float), risk.y.astype(float), ridge=risk.ridge)
     must = {*keep, *np.flatnonzero(caps_of(gamma, np.arange(risk.n_features))[0] > 0)}
     values = {}
     with warnings.catch_warnings(), np.errstate(all="ignore"):
