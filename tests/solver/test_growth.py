@@ -144,9 +144,9 @@ class TestManyColumns:
             assert res.fun <= float(y @ y) / len(y)
             assert res.support.size <= 150
 
-    @pytest.mark.parametrize("order", ["C", "F"])
-    def test_memory_beside_x_where_a_fifth_of_the_columns_is_kept(self, order):
-        """These columns once, a fifth of X; their products with each other and with all others, each a tenth; blocks.
+    @pytest.mark.parametrize(("order", "most"), [("C", 0.9), ("F", 0.7)])
+    def test_memory_beside_x_where_a_fifth_of_the_columns_is_kept(self, order, most):
+        """Products of these columns with each other and with all others, 15% of X; blocks; the columns, if X is by rows.
 
         A block, which is no larger beside a larger X, is a quarter of this one.
         """
@@ -154,7 +154,7 @@ class TestManyColumns:
         X = np.asarray(rng.standard_normal((3000, 1500)), order=order)
         y = X[:, :300] @ rng.uniform(1, 2, 300) + rng.standard_normal(3000)
         ez.minimize(ez.risks.LeastSquares(X[:400], y[:400]), 130)
-        assert beside(X, lambda: ez.minimize(ez.risks.LeastSquares(X, y), 300)) < 0.9
+        assert beside(X, lambda: ez.minimize(ez.risks.LeastSquares(X, y), 300)) < most
 
     def test_a_limit_holds_inside_pivots(self, monkeypatch):
         """In processor time, whatever else the machine does."""

@@ -190,7 +190,7 @@ class TestKnownProducts:
             looked.append(left.size)
             return X[:, left].T @ X[:, right]
 
-        known.room = 400  # of 20 columns
+        known.half = 400  # of 20 columns
         for _ in range(4 * times):
             index = np.sort(rng.choice(40, rng.integers(1, 19), replace=False))
             np.testing.assert_allclose(known.block(index, cross), X[:, index].T @ X[:, index])
@@ -206,27 +206,36 @@ class TestKnownProducts:
             assert m**2 <= known.G.size <= (1.5 * m) ** 2
 
     @given(st.integers(0, 10**6))
-    @settings(max_examples=25, deadline=None)
+    @settings(max_examples=50, deadline=None)
     def test_what_lies_beside_a_support_is_computed_once(self, seed):
         rng = np.random.default_rng(seed)
-        X, looked = rng.standard_normal((10, 40)), []
+        X, computed = rng.standard_normal((10, 40)), []
 
         def cross(left, right):
-            looked.append(left.size)
+            computed.append(left.size * right.size)
             return X[:, left].T @ X[:, right]
 
         known = KnownProducts((10, 40))
         known.room = 40 * 8
-        for n_columns in (8, 5, 9):
-            S, before = rng.permutation(40)[:n_columns], len(looked)
+        S = rng.permutation(40)[: rng.integers(1, 9)]
+        for _ in range(8):
+            before, earlier, width = len(computed), known.last.slot >= 0, known.last.C.shape[1]
             for _ in range(5):
                 rows = rng.choice(40, rng.integers(0, 20), replace=False)
                 found = known.beside(rows, S, cross)
                 np.testing.assert_allclose(found, X[:, rows].T @ X[:, S])
                 found[:] = np.nan  # in place, as whoever adds a ridge does
-            asked = sum(looked[before:])
             known.beside(np.arange(40), S, cross)
-            assert asked <= 40 and sum(looked[before:]) == 40 if n_columns < 9 else known.last.columns.size == 5
+            new = S.size - np.count_nonzero(earlier[S])
+            asked = sum(computed[before:])
+            anew = 4 * new > S.size or S.size > width
+            assert asked == 40 * (S.size if anew else new)
+            some = S[: rng.integers(1, S.size + 1)] if rng.random() < 0.4 else S  # fewer, and others in some places
+            S = np.union1d(some, rng.choice(40, rng.integers(0, 3), replace=False))[:8]
+            rng.shuffle(S)
+        before = known.last.slot.copy()
+        known.beside(np.arange(40), np.arange(9), cross)
+        assert np.array_equal(known.last.slot, before)  # more than there is room for
 
     def test_exchanges_that_are_ruled_out_take_no_further_products(self, monkeypatch):
         p = make_regression(1500, 400, 140, rng=0)

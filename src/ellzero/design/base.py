@@ -42,6 +42,8 @@ class Design(ABC):
         Whether a product with several vectors takes as long as one product with each of them.
     names : list of str or None
         Of the columns, where data that are elsewhere tell them.
+    has_whole_columns : bool
+        Whether each column lies in one place on the host, in double precision: a copy of some is of no use then.
     narrow : bool
         Whether they are so few columns of such rows that a look at them takes longer to ask for than to do.
     n_sweeps : float
@@ -55,6 +57,7 @@ class Design(ABC):
     at_hand = False
     parted = False
     one_by_one = False
+    has_whole_columns = False
     narrow = False
     names: list[str] | None = None
     n_sweeps: float = 0

@@ -18,6 +18,7 @@ from .base import SMALL, Design, check_kind, in_double, is_native_float, not_fin
 # wins on small matrices.
 _ROW_ORDER_SHARE = 32
 _COLUMN_ORDER_SHARE = 5
+_KEPT_BY_COLUMNS = 20  # whole columns are found again as quickly as their copies
 _IN_LINE = 8  # neighbours in a row that come from memory together
 _GATHER = 120  # products that cost as much as to gather a number
 _IN_BLOCK = 2**20  # numbers gathered at a time where columns are multiplied with each other
@@ -38,11 +39,13 @@ class Dense(Design):
         self.shape = n, p = X.shape
         self._transpose = X.T
         self._by_columns = by_columns = isinstance(X, np.ndarray) and abs(X.strides[0]) < abs(X.strides[1])
+        self.has_whole_columns = by_columns and X.dtype == np.float64
         # blocks of rows are faster, but not of rows that lie scattered or are long
         self._in_one_sweep = isinstance(X, np.ndarray) and (by_columns or 16 * p > _IN_CACHE)
         few = p // (_COLUMN_ORDER_SHARE if by_columns else _ROW_ORDER_SHARE)
         self._few_columns = few if n * p > SMALL else -1
-        self._kept_columns = p // _COLUMN_ORDER_SHARE if n * p > SMALL else -1  # no more than that share of memory
+        kept = p // (_KEPT_BY_COLUMNS if by_columns else _COLUMN_ORDER_SHARE)  # no more than that share of memory
+        self._kept_columns = kept if n * p > SMALL else -1
 
     @classmethod
     def recognises(cls, X: Any) -> bool:
@@ -75,8 +78,16 @@ class Dense(Design):
             values = take(w, support)
             if isinstance(values, np.ndarray) and not values.any():  # the origin, where most runs start
                 return np.zeros((self.shape[0], *values.shape[1:]), dtype=values.dtype)
+            if self._by_columns and support.size > self._kept_columns:
+                return self._by_pieces(support, values)
             return self._gather(support) @ values
         return self.X @ w
+
+    def _by_pieces(self, columns: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """X[:, columns] @ values for columns that each lie in one place: no more of them at a time than a block."""
+        step = max(_IN_LINE, _IN_BLOCK // self.shape[0])
+        pieces = (slice(start, start + step) for start in range(0, columns.size, step))
+        return np.asarray(sum(self._transpose[columns[some]].T @ values[some] for some in pieces))
 
     def _are_few(self, columns: Array) -> bool:
         """Whether these are gathered more quickly than all are multiplied: those that share lines of the cache are."""

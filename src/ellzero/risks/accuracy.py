@@ -217,7 +217,7 @@ def accurate_product(X: Any, w: np.ndarray, *less: np.ndarray) -> tuple[np.ndarr
     w : array of shape (s,)
     *less : arrays of shape (n,)
     """
-    n, s = X.shape
+    n, s = X.shape[0], np.count_nonzero(w)
     high = -less[0] if less else np.zeros(n)
     low, size = np.zeros(n), np.abs(high)
     for vector in less[1:]:

@@ -8,7 +8,8 @@ from collections.abc import Callable
 import numpy as np
 
 _LARGE, _DEAR = 128, 8  # columns; and the square of their number over that of all
-_SHARE, _ROOM = 0.1, 10**6  # of the numbers of X that are kept, and so many in any case
+_SHARE, _ROOM = 0.1, 10**6  # of the numbers of X that are kept of each kind, half of it of squares; so many in any case
+_FEW = 4  # one of so many columns at the most is another, or a set has nothing of the one before
 
 
 #: (I, J) ↦ the products of the columns I with the columns J
@@ -31,9 +32,10 @@ class KnownProducts:
     def __init__(self, shape: tuple[int, int]) -> None:
         n, p = shape
         self.room = max(_SHARE * n * p, _ROOM)
+        self.half = int(self.room) // 2
         self.index, self.place = np.empty(0, dtype=np.intp), np.full(p, -1, dtype=np.intp)
         self.G = np.empty((0, 0))  # the first rows and columns are in use
-        self.last = _Beside(np.empty(0, dtype=np.intp), 0)
+        self.last = _Beside(p)
 
     @staticmethod
     def pays(n_columns: int, p: int) -> bool:
@@ -44,7 +46,7 @@ class KnownProducts:
         """Those of some columns with each other; what is not known is computed by `cross`."""
         new = index[self.place[index] < 0]
         if new.size:
-            if (self.index.size + new.size) ** 2 > self.room:
+            if (self.index.size + new.size) ** 2 > self.half:
                 self._keep(index[self.place[index] >= 0])
             self._add(new, cross)
         place = self.place[index]
@@ -52,12 +54,8 @@ class KnownProducts:
 
     def beside(self, rows: np.ndarray, columns: np.ndarray, cross: Cross) -> np.ndarray:
         """Those of some columns (`rows`) with a set of columns, kept until there is another, where there is room."""
-        p = self.place.size
-        if p * columns.size > self.room:
-            return cross(rows, columns)
-        if not np.array_equal(columns, self.last.columns):
-            self.last = _Beside(columns, p)
-        return self.last.of(rows, cross)
+        fits = self.place.size * columns.size <= self.room
+        return self.last.of(rows, columns, cross) if fits else cross(rows, columns)
 
     def _keep(self, index: np.ndarray) -> None:
         """Let go of the others."""
@@ -70,7 +68,7 @@ class KnownProducts:
         old, every = self.index.size, np.concatenate([self.index, new])
         now = every.size
         if now > len(self.G):  # half as much again as is needed, so that few newcomers need no new place
-            size, known = max(now, min(3 * now // 2, math.isqrt(int(self.room)))), self.G[:old, :old]
+            size, known = max(now, min(3 * now // 2, math.isqrt(self.half))), self.G[:old, :old]
             self.G = np.empty((size, size))
             self.G[:old, :old] = known
         self.G[old:now, :now] = cross(new, every)
@@ -80,14 +78,42 @@ class KnownProducts:
 
 
 class _Beside:
-    """XᵀΩX[:, S] for one set S of columns, row by row as they are asked for."""
+    """XᵀΩX[:, S] for one set S of columns, row by row as they are asked for.
 
-    def __init__(self, columns: np.ndarray, p: int) -> None:
-        self.columns, self.known = columns.copy(), np.zeros(p, dtype=bool)
-        self.C = np.empty((p, columns.size))
+    The next set takes over what it shares with this one: its newcomers stand where the others were.
 
-    def of(self, rows: np.ndarray, cross: Cross) -> np.ndarray:
-        new = rows[~self.known[rows]]
+    Attributes
+    ----------
+    slot : array
+        In which column of C those of S are, -1 for the others.
+    known : array of bool
+        Which rows of C are known.
+    """
+
+    def __init__(self, p: int) -> None:
+        self.slot, self.known, self.C = np.full(p, -1, dtype=np.intp), np.zeros(p, dtype=bool), np.empty((p, 0))
+
+    def of(self, rows: np.ndarray, columns: np.ndarray, cross: Cross) -> np.ndarray:
+        """These rows for S = columns."""
+        self._turn_to(columns, cross)
+        new, slots = rows[~self.known[rows]], self.slot[columns]
         if new.size:
-            self.C[new], self.known[new] = cross(new, self.columns), True
-        return np.asarray(self.C[rows])
+            self.C[new[:, None], slots], self.known[new] = cross(new, columns), True
+        in_order = np.array_equal(slots, np.arange(self.C.shape[1]))
+        return np.asarray(self.C[rows] if in_order else self.C[rows[:, None], slots])
+
+    def _turn_to(self, columns: np.ndarray, cross: Cross) -> None:
+        fresh = columns[self.slot[columns] < 0]
+        stay = columns[self.slot[columns] >= 0]
+        slots = self.slot[stay]
+        free = np.setdiff1d(np.arange(self.C.shape[1]), slots)[: fresh.size]
+        self.slot[:] = -1
+        if free.size < fresh.size or _FEW * fresh.size > columns.size:
+            self.slot[columns], self.known[:] = np.arange(columns.size), False
+            if self.C.shape[1] < columns.size:
+                self.C = np.empty((self.slot.size, columns.size))
+            return
+        self.slot[stay], self.slot[fresh] = slots, free
+        rows = np.flatnonzero(self.known)
+        if rows.size and fresh.size:
+            self.C[rows[:, None], free] = cross(rows, fresh)

@@ -80,10 +80,11 @@ class LinearMeasure(Measured):
 
         With an intercept columns are centred: Xw + b = (X - 1mᵀ)w + (b + mᵀw), and the bracket is as free as b is.
         """
-        X = self.columns if isinstance(self.columns, np.ndarray) else self.columns.toarray()
+        X = self.columns[:, self.place]
+        X = X if isinstance(X, np.ndarray) else X.toarray()
         if self.n_free:
             X = X - self.share @ X
-        return np.hstack([X[:, self.place], np.ones((len(X), self.n_free))])
+        return np.hstack([X, np.ones((len(X), self.n_free))])
 
     @cached_property
     def shifts(self) -> list[np.ndarray] | None:  # type: ignore[override]
@@ -162,12 +163,22 @@ class LinearMeasure(Measured):
 
 def plain_product(X: Any, w: np.ndarray, *less: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     # a block of columns at a time: the sizes of all entries would be as many as X has
-    z, size, step = X @ w, np.zeros(X.shape[0]), max(1, _AT_A_TIME // X.shape[0])
-    for start in range(0, w.size, step):
-        size += abs(X[:, start : start + step]) @ np.abs(w[start : start + step])
+    used, step = np.flatnonzero(w), max(1, _AT_A_TIME // X.shape[0])
+    z, size = np.zeros((2, X.shape[0]))
+    for some in (used[start : start + step] for start in range(0, used.size, step)):
+        part = X.T[some].T if isinstance(X, np.ndarray) else X[:, some]
+        z, size = z + part @ w[some], size + abs(part) @ np.abs(w[some])
     for vector in less:
         z, size = z - vector, size + np.abs(vector)
-    return z, np.zeros(z.size), (w.size + 4) * EPS * size
+    return z, np.zeros(z.size), (used.size + 4) * EPS * size
+
+
+def _beside_columns(model: LinearTerms, support: np.ndarray) -> tuple[LinearTerms, np.ndarray]:
+    """The model in double precision on the host, and at which of its columns each entry of the support stands."""
+    features, place = np.unique(support % model.design.shape[1], return_inverse=True)
+    if model.design.has_whole_columns:
+        return model.on_host(), features[place]
+    return model.on_host(features), place
 
 
 def measure(model: LinearTerms, w: np.ndarray, support: np.ndarray, *, closely: bool = True) -> LinearMeasure | None:
@@ -178,10 +189,9 @@ def measure(model: LinearTerms, w: np.ndarray, support: np.ndarray, *, closely: 
     if not model.design.explicit or type(model)._loss_sizes is LinearTerms._loss_sizes:
         return None  # nothing is known of the loss but its values and slopes
     p = model.design.shape[1]
-    features, place = np.unique(support % p, return_inverse=True)
-    if not model.design.fits(model.n_terms, features.size):
+    if not model.design.fits(model.n_terms, np.unique(support % p).size):
         return None  # more than may be copied from elsewhere
-    small = model.on_host(features)
+    small, place = _beside_columns(model, support)
     with np.errstate(over="ignore", invalid="ignore"):
         if not closely:
             plain = LinearMeasure(small, w[support], place, support // p, accurate=False)
@@ -205,11 +215,11 @@ def enclosed_gradient(model: LinearTerms, w: np.ndarray) -> tuple[np.ndarray, np
         return None
     n, p = model.design.shape
     support = np.flatnonzero(w)
-    features, place = np.unique(support % p, return_inverse=True)
-    if not model.design.fits(n, features.size):
+    if not model.design.fits(n, np.unique(support % p).size):
         return None  # more than may be copied from elsewhere
     with np.errstate(over="ignore", invalid="ignore"):
-        here = LinearMeasure(model.on_host(features), w[support], place, support // p, accurate=False)
+        small, place = _beside_columns(model, support)
+        here = LinearMeasure(small, w[support], place, support // p, accurate=False)
         off = here.off
         if model.fit_intercept:
             off = off + here.model._intercept_doubt(here.z, off, here.share)

@@ -15,7 +15,7 @@ from .single_moves import contenders
 from .table import LEFT, Table
 
 _FEW, _SHARE = 64, 4  # newcomers on a table: one for so many entries of the support, and these in any case
-_NUMBERS = 2**20  # of G[:, S] that are held at a time
+_NUMBERS = 2**19  # of G[:, S] that are held at a time
 
 
 @dataclass
@@ -104,6 +104,7 @@ class ManyMoves:
         x = np.concatenate([self.w[S], self.c[J]])
         fixed = np.isin(some, problem.kept)
         table = Table.of(G, x, S.size, fixed, problem.gamma.orthant, problem.sparsity.k)
+        del G  # k² numbers that nobody needs while supports are tried
         first = table.inside.copy()
         table.improve(least, self.deadline)
         number = len(table.made)
