@@ -12,6 +12,7 @@ import numpy as np
 
 from . import cases, solvers
 
+RECORDS = Path(__file__).with_name("records.jsonl")
 PARTS = ("inputs", "noise", "small", "zoro", "profile", "correlated")
 FOUR = ("quadratic", "skew quartic", "max-s squared", "worst")
 NGOPT = ("NGOpt", "NGOpt held to k")  # nevergrad's default
@@ -185,28 +186,26 @@ def main(options=()):
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--seeds", type=int, help="runs of each, instead of 20 (3 or 5 where they take long)")
     parser.add_argument("--zoro", type=Path, help="a checkout of github.com/caesarcai/ZORO")
-    parser.add_argument("--records", type=Path, help="measurements of earlier parts, which are kept and added to")
+    parser.add_argument("--records", type=Path, default=RECORDS, help="what is known of other parts, and added to")
     parser.add_argument("--no-page", action="store_true")
     args = parser.parse_args(list(options))
     if args.zoro is None:
-        print("without --zoro its code is left out of the tables")
+        print("without --zoro nothing is measured of it anew")
     todo = [(*task, args.zoro) for task in tasks(args.only, args.seeds, args.zoro is not None)]
     todo = [task for task in todo if args.solvers is None or task[1] in args.solvers]
-    records, earlier = [], args.records
-    if earlier is not None and earlier.exists():
-        records = [json.loads(line) for line in earlier.read_text().splitlines()]
-        again = {(part, solver) for part, solver, *_ in todo}
-        records = [r for r in records if (r["part"], r["solver"]) not in again]
-    if todo or args.zoro is not None:
-        records = [r for r in records if r["part"] != "about"] + [_about(args.zoro)]
-    if earlier is not None:
-        earlier.write_text("".join(json.dumps(record) + "\n" for record in records))
+    records, store = [], args.records
+    if store.exists():
+        records = [json.loads(line) for line in store.read_text().splitlines()]
+    again = {(part, solver) for part, solver, *_ in todo}
+    told = next((r for r in records if r["part"] == "about"), {"part": "about", "solver": ""})
+    records = [r for r in records if r["part"] != "about" and (r["part"], r["solver"]) not in again]
+    records.insert(0, told | (_about(args.zoro) if todo else {}))
+    store.write_text("".join(json.dumps(record) + "\n" for record in records))
     with ProcessPoolExecutor(args.jobs) as pool:
         for n, record in enumerate(pool.map(measure_at_home, todo), 1):
             records.append(record)
-            if earlier is not None:  # at once: what was measured is there even if the rest is not waited for
-                with earlier.open("a") as file:
-                    file.write(json.dumps(record) + "\n")
+            with store.open("a") as file:  # at once: it is there even if the rest is not waited for
+                file.write(json.dumps(record) + "\n")
             if n % 20 == 0:
                 print(f"{n} of {len(todo)} runs", flush=True)
     if not args.no_page:
@@ -216,11 +215,11 @@ def main(options=()):
 
 
 def _about(zoro):
-    commit = "absent"
+    """Versions of the peers; ZORO's as long as it is at hand."""
+    told = {"versions": solvers.in_their_environment("benchmarks.blackboxes.theirs", "versions")}
     if zoro is not None:
-        commit = "a checkout without history"
+        log = ["git", "-C", zoro, "log", "-1", "--format=commit %h of %cs"]
+        told["zoro"] = "a checkout without history"
         if (zoro / ".git").exists():
-            log = ["git", "-C", zoro, "log", "-1", "--format=commit %h of %cs"]
-            commit = subprocess.run(log, capture_output=True, text=True).stdout.strip()
-    versions = solvers.in_their_environment("benchmarks.blackboxes.theirs", "versions")
-    return {"part": "about", "solver": "", "versions": versions, "zoro": commit}
+            told["zoro"] = subprocess.run(log, capture_output=True, text=True).stdout.strip()
+    return told
