@@ -39,9 +39,10 @@ class Dense(Design):
         self.shape = n, p = X.shape
         self._transpose = X.T
         self._by_columns = by_columns = isinstance(X, np.ndarray) and abs(X.strides[0]) < abs(X.strides[1])
-        self.has_whole_columns = by_columns and X.dtype == np.float64
-        # blocks of rows are faster, but not of rows that lie scattered or are long
-        self._in_one_sweep = isinstance(X, np.ndarray) and (by_columns or 16 * p > _IN_CACHE)
+        self._is_double = isinstance(X, np.ndarray) and X.dtype == np.float64
+        self.has_whole_columns = by_columns and self._is_double
+        # blocks of rows are faster, but not of rows that lie scattered or are long; what is converted goes by blocks
+        self._squares_at_once = self._is_double and (by_columns or 16 * p > _IN_CACHE)
         few = p // (_COLUMN_ORDER_SHARE if by_columns else _ROW_ORDER_SHARE)
         self._few_columns = few if n * p > SMALL else -1
         kept = p // (_KEPT_BY_COLUMNS if by_columns else _COLUMN_ORDER_SHARE)  # no more than that share of memory
@@ -213,23 +214,29 @@ class Dense(Design):
     @cached_property
     def squares(self) -> np.ndarray:
         with np.errstate(over="ignore", invalid="ignore"):
-            if self._in_one_sweep or (isinstance(self.X, np.ndarray) and self.shape[1] <= _IN_NEAREST_CACHE):
+            if self._squares_at_once or (self._is_double and self.shape[1] <= _IN_NEAREST_CACHE):
                 return np.asarray(np.einsum("ij,ij->j", self.X, self.X, dtype=np.float64))
             return self.square_sums(np.ones(self.shape[0]))
 
     def square_sums(self, weights: np.ndarray) -> np.ndarray:
-        if self._in_one_sweep and weights.ndim == 1:
+        if self._squares_at_once and weights.ndim == 1:
             return np.asarray(np.einsum("i,ij,ij->j", weights, self.X, self.X, dtype=np.float64))
-        n, p = self.shape
-        total, step = (
-            np.zeros((*weights.shape[1:], p)),
-            max(1, _IN_CACHE // p),
-        )  # few enough rows that their squares stay in the cache
-        squares = np.empty((step, p))
-        for start in range(0, n, step):
-            block = to_host(in_double(self.X[start : min(start + step, n), :]))
-            np.multiply(block, block, out=squares[: len(block)])
-            total += weights[start : start + step].T @ squares[: len(block)]
+        # few enough rows, or columns where these lie in one place, that their squares stay in the cache
+        lines = self._transpose if self._by_columns else self.X
+        total, step = np.zeros((*weights.shape[1:], self.shape[1])), max(1, _IN_CACHE // lines.shape[1])
+        squares = np.empty((step, lines.shape[1]))
+        for start in range(0, lines.shape[0], step):
+            some = slice(start, start + step)
+            block = to_host(lines[some])
+            few = squares[: len(block)]
+            if block.dtype != few.dtype:  # in the same place, for fresh memory is dear
+                np.copyto(few, block)
+                block = few
+            np.multiply(block, block, out=few)
+            if self._by_columns:
+                total[..., some] = (few @ weights).T
+            else:
+                total += weights[some].T @ few
         return total.T
 
     def _in_double(self) -> Iterator[tuple[slice, np.ndarray]]:
