@@ -71,6 +71,7 @@ class BoundLooks(Gradients):
 
     def __init__(self, far: ProbedGradients) -> None:
         self.far, self.values, self.errors = far, far.values, far.errors
+        far.may_haste = True
         self.model = Surrogate(self.values.risk.n_features)
         self.evidence = Evidence(self.values, self.errors)
         self.near = self.fresh = self.better = False

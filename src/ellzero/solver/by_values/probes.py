@@ -81,6 +81,8 @@ class ProbedGradients(Gradients):
         Those of values, and the length of differences.
     least : int
         Probes that a gradient has at least: raised where a better one is wanted.
+    may_haste : bool
+        Whether a step along what few probes tell may be tried first; whoever makes such steps says so.
     short : bool
         Whether there are too few values for two-sided differences.
     flat : bool
@@ -110,7 +112,7 @@ class ProbedGradients(Gradients):
         self.errors = MeasuredNoise(self.values, entropy, mu)
         self.central, self.most = central, most
         self.least, self.n_probes, self.spent = min(FIRST, self.complete), 0, 0
-        self.short = self.resolved = self.flat = self.hasty = False
+        self.short = self.resolved = self.flat = self.hasty = self.may_haste = False
         self.last: Recovery | None = None
         self.known, self.kept, self.began = np.empty(0, dtype=np.intp), np.empty(0), 0
 
@@ -227,7 +229,7 @@ class ProbedGradients(Gradients):
     def _in_haste(self, most: int) -> bool:
         """Whether a step along what few probes tell is tried first: where d is small, at the start or the end."""
         small = 2 * FIRST < self.complete <= _SMALL and not (self.errors.noisy or self.values.risk.inside)
-        return small and (self.n_probes == 0 or most < self.complete)
+        return self.may_haste and small and (self.n_probes == 0 or most < self.complete)
 
     def _slopes(
         self, w: np.ndarray, base: float, walsh: Walsh, first: int, last: int

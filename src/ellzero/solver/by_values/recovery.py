@@ -10,6 +10,7 @@ import numpy as np
 
 _HELD_OUT = 8  # one slope in so many decides how many entries are believed
 DENSE = 0.1  # share of the squares of held-out slopes; where more is unexplained, all entries may matter
+_AS_NOISE = 2.0  # of a slope: what sparse entries leave, where they are right
 _ROUNDS = 12  # of exchanges of entries, after which a support that still changes is as good as any
 
 
@@ -140,14 +141,16 @@ def recover(probes: Probes, slopes: np.ndarray, error: float = 0.0, likely: np.n
     gradient = np.zeros(probes.n_features)
     gradient[best] = coefficients[:-1]
     n = int(np.count_nonzero(worth))
+    inside = residual / max(1, n - best.size - 1)
+    # with all slopes at hand nothing has to be believed, unless noise makes fewer entries the better guess
+    unsure = left > DENSE * total or inside > (_AS_NOISE * error) ** 2
+    if unsure and (whole := probes.solve(slopes)) is not None:
+        return Recovery(whole, error / math.sqrt(n), error, 0.0)
     if left > DENSE * total:
-        if (whole := probes.solve(slopes)) is not None:
-            return Recovery(whole, error / math.sqrt(n), error, 0.0)
         # many entries matter, and the largest of them are still the likeliest here
         remainder, columns = np.zeros(slopes.size), probes.rows(0, slopes.size, best)[worth]
         remainder[worth] = values[worth] - coefficients[-1] - columns @ coefficients[:-1]
         gradient += probes.combine(remainder) / n
-    inside = residual / max(1, n - best.size - 1)
     outside = left / np.count_nonzero(kept_back)
     spread = math.sqrt(max(inside, outside))
     return Recovery(gradient, spread / math.sqrt(n), math.sqrt(outside), left / total if total > 0 else 0.0)

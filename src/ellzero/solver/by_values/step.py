@@ -18,6 +18,7 @@ from .asking import host, largest
 from .looks import BoundLooks, step_length
 
 _TRIES = 8
+_SAME = 1e-15  # of w: a projection that gives w back has rounded it
 _REACH = 8.0  # how far a model is believed at first, in units of the distances in it
 
 
@@ -69,7 +70,7 @@ class ValueStep:
                 continue
             move = to_host(trial.w) - w
             squares, fall = float(move @ move), float(to_host(gradient) @ move)
-            if not squares > 0:
+            if not (squares > 0 and largest(move) > _SAME * largest(w)):
                 size *= 4.0
                 continue
             try:
@@ -89,7 +90,7 @@ class ValueStep:
                 taken = value < best.value - 0.01 * gain if size < self.size else value <= best.value + 0.01 * gain
             if taken:
                 best, self.size, trial.trusted = trial, size, bool(self.looks.level)
-            lost_in_noise = best is point and abs(value - base) <= 4 * self.looks.level
+            lost_in_noise = best is point and self.looks.level and abs(value - base) <= 4 * self.looks.level
             if farther or lost_in_noise or (best is not point and not taken and size > self.size):
                 break
             bend = 2 * (value - base - fall) / squares
