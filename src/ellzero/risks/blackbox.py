@@ -13,7 +13,7 @@ import numpy as np
 
 from .._core.arrays import Array, to_host
 from .._core.stopping import Status, Stop
-from .._core.validation import check_count, check_number, check_positive
+from .._core.validation import check_count, check_flag, check_number, check_positive
 from ..sets import ConstraintSet, Everywhere
 from . import base
 from .base import Risk
@@ -104,13 +104,15 @@ class BlackBox(Risk):
             raise TypeError(f"f must be a function of w, got {f!r}")
         if on_failure not in POLICIES:
             raise ValueError(f"on_failure must be one of {', '.join(POLICIES)}, got {on_failure!r}")
+        batched, inside = check_flag(batched, "batched"), check_flag(inside, "inside")
+        common_random_numbers = check_flag(common_random_numbers, "common_random_numbers")
         if batched and (workers is not None or timeout is not None or common_random_numbers):
             raise ValueError(
                 "batched=True hands all points to f at once, so it goes with neither workers, timeout nor "
                 "common_random_numbers; use batched=False for those"
             )
         self.f, self.n_features = f, check_count(n_features, "n_features")
-        self.batched = bool(batched)
+        self.batched = batched
         self.timeout = None if timeout is None else check_positive(timeout, "timeout")
         if hasattr(workers, "get_executor"):  # a client of Dask
             workers = workers.get_executor(pure=False)
@@ -118,10 +120,10 @@ class BlackBox(Risk):
             workers = check_count(workers, "workers")
         self.workers = 1 if workers is None and self.timeout is not None else workers
         self.on_failure, self.max_retries = on_failure, check_count(max_retries, "max_retries", low=0)
-        self.penalty = None if penalty is None else check_number(penalty, "penalty")
+        self.penalty = None if penalty is None else check_number(penalty, "penalty", open_low=True, open_high=True)
         self.repeats = self.calls_per_value = check_count(repeats, "repeats")
-        self.common_random_numbers = self.noise_changes = bool(common_random_numbers)
-        self.inside = bool(inside)
+        self.common_random_numbers = self.noise_changes = common_random_numbers
+        self.inside = inside
         self._gamma: ConstraintSet | None = None if inside else Everywhere()
         self.recheck = _check_recheck(recheck)
         self._session: Session | None = None
@@ -361,7 +363,10 @@ class Session(base.Session):
     def _call(self, tasks: list[Task]) -> Outcomes:
         f = self.risk.f
         if f is None:
-            raise TypeError("this BlackBox has no function: evaluate queries(w, t) yourself and tell estimate(values)")
+            raise TypeError(
+                "this BlackBox has no function: give it one, or evaluate points yourself, asked for and told by "
+                "ez.AskTell(risk, k, ...)"
+            )
         if self.risk.batched:
             return evaluate_batch(f, tasks, self._begin)
         if self.risk.workers is None:

@@ -86,10 +86,16 @@ def judge(value: Any) -> Outcome:
     if isinstance(value, np.ndarray) and value.size == 1:
         value = value.item()
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        return Outcome(math.nan, "not a number", f"the function returned {value!r}")
-    if not math.isfinite(value):
-        return Outcome(math.nan, "not finite", f"the function returned {value}")
-    return Outcome(float(value))
+        shape = getattr(value, "shape", ())
+        what = f"an array of shape {shape}" if shape else f"{value!r:.60}"
+        return Outcome(math.nan, "not a number", f"f must return one real number, got {what}; return float(...)")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        return Outcome(math.nan, "not finite", f"f must return a finite number, got {number}")
+    return Outcome(number)
 
 
 def _broken(error: BaseException) -> Outcome:
@@ -97,7 +103,8 @@ def _broken(error: BaseException) -> Outcome:
 
 
 def call(f: Callable[..., Any], w: np.ndarray, seed: int | None) -> Any:
-    """One call; runs in the worker."""
+    """One call, with a vector that f may write to; runs in the worker."""
+    w = w.copy()
     return f(w) if seed is None else f(w, seed)
 
 
@@ -112,12 +119,13 @@ def evaluate_here(f: Callable[..., Any], tasks: Sequence[Task], begin: Begin) ->
 
 
 def evaluate_batch(f: Callable[..., Any], tasks: Sequence[Task], begin: Begin) -> Outcomes:
-    """All points in one call f(W) -> values."""
+    """All points in one call f(W) -> values, with a matrix that f may write to."""
     begin(tasks)
     try:
         values = np.asarray(f(np.stack([task.w for task in tasks])))
-        if values.shape != (len(tasks),):
-            raise ValueError(f"the batched function must return {len(tasks)} values, got shape {values.shape}")
+        if values.shape != (n := len(tasks),):
+            remedy = "return values.ravel()" if values.size == n else "one value for each row of its matrix"
+            raise ValueError(f"a batched f must return an array of shape ({n},), got shape {values.shape}; {remedy}")
     except Exception as error:
         for task in tasks:
             yield task, _broken(error)
