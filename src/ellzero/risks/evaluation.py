@@ -79,6 +79,8 @@ class Outcome:
 Begin = Callable[[Sequence[Task]], None]
 #: outcomes as they come; None for a task that never began, and goes out once more
 Outcomes = Iterator[tuple[Task, Outcome | None]]
+#: what sees to tasks elsewhere, and tells when they go out
+Answers = Callable[[Sequence[Task], Begin], Outcomes]
 
 
 def judge(value: Any) -> Outcome:
