@@ -116,8 +116,8 @@ class AskTell:
     k, constraint, method
         As for `minimize`.
     **options
-        Other keywords of `minimize`; ``max_queries`` and ``rng`` above all. With a checkpoint whatever was told is on disk
-        when `tell` returns.
+        Other keywords of `minimize`; ``max_queries`` and ``rng`` above all. With a checkpoint a value is on disk when
+        `tell` returns.
 
     Examples
     --------

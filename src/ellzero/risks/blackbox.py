@@ -19,9 +19,7 @@ from . import base
 from .base import Risk
 from .counts import Counts
 from .differences import Differences
-from .evaluation import (
-    Answers, BudgetSpent, Failure, Outcome, Outcomes, OutOfTime, Pool, Task, evaluate_batch, evaluate_here,
-)  # fmt: skip
+from .evaluation import BudgetSpent, Failure, Outcome, Outcomes, OutOfTime, Pool, Task, evaluate_batch, evaluate_here
 from .journal import Journal
 
 POLICIES = ("raise", "penalise", "retry", "drop")
@@ -130,7 +128,7 @@ class BlackBox(Risk):
         self.recheck = _check_recheck(recheck)
         self._session: Session | None = None
         self._asked: Differences | None = None
-        self._answers: Answers | None = None
+        self._answers: Callable[..., Outcomes] | None = None
 
     @contextmanager
     def session(self, counts: Counts, journal: Journal | None = None) -> Iterator[Session]:
@@ -191,8 +189,8 @@ class BlackBox(Risk):
         placed[:, among] = np.stack([to_host(project(w)) for w in points[:, among]])
         return placed
 
-    def answered_by(self, answers: Answers) -> BlackBox:
-        """A box without a function, whose values are got elsewhere, those of a round in any order."""
+    def answered_by(self, answers: Callable[..., Outcomes]) -> BlackBox:
+        """A box without a function, with `evaluation.Answers` in its place."""
         if self.f is not None:
             raise TypeError(
                 f"risk must be a BlackBox without a function, BlackBox(None, n_features), got one of {self.f!r}; with "

@@ -28,6 +28,8 @@ class LocalQuadratic(Quadratic):
 class Surrogate:
     """m(u) = c + gᵀ(u - w) + ½(u - w)ᵀH(u - w) for u that differ from w in the coordinates C alone.
 
+    Values are fitted in units of their spread, so that no squares of them over- or underflow, whatever R is measured in.
+
     c, g and H are the least squares fit to all values in memory. Where these are not those of a quadratic, near ones
     count more: their weights fall with the cube of the distance, as the error of the model does.
 
@@ -39,6 +41,8 @@ class Surrogate:
         The memory: entries in C, and R.
     origin : array
         The other entries that all points in memory share.
+    unit : float
+        In which values are fitted, g and H being in it: a power of 2, by which nothing is rounded.
     spread : float
         Root mean square of what the fit leaves unexplained.
     spare : int
@@ -49,7 +53,7 @@ class Surrogate:
         self.chosen = np.empty(0, dtype=np.intp)
         self.points, self.values = np.empty((0, 0)), np.empty(0)
         self.origin = np.zeros(n_features)
-        self.spread, self.spare = 0.0, 0
+        self.unit, self.spread, self.spare = 1.0, 0.0, 0
 
     # Memory.
 
@@ -110,7 +114,8 @@ class Surrogate:
             return False
         distance = np.abs(moves / self.size).max(axis=1)
         offset = float(np.median(self.values))
-        y, B = self.values - offset, _features(moves / self.size)
+        self.unit = _power(largest(self.values - offset))
+        y, B, level = self.values / self.unit - offset / self.unit, _features(moves / self.size), level / self.unit
         weight = np.ones(n)
         theta = _least_squares(B, y)
         wrong = y - B @ theta
@@ -120,10 +125,10 @@ class Surrogate:
             weight /= weight.max()
             theta = _least_squares(B * weight[:, None], y * weight)
             wrong = weight * (y - B @ theta)
-        self.spread = math.sqrt(float(wrong @ wrong) / max(1, self.spare))
+        self.spread = self.unit * math.sqrt(float(wrong @ wrong) / max(1, self.spare))
         self.theta = theta
         self._normal = (B * weight[:, None]).T @ (B * weight[:, None])
-        self.c = offset + float(theta[0])
+        self.c = offset + self.unit * float(theta[0])
         self._g = theta[1 : 1 + m]
         rows, columns = np.triu_indices(m)
         self._H = np.zeros((m, m))
@@ -133,18 +138,18 @@ class Surrogate:
     def gradient(self, n_features: int) -> np.ndarray:
         """g, with zeros outside C."""
         g = np.zeros(n_features)
-        g[self.chosen] = self._g / self.size
+        g[self.chosen] = self.unit * (self._g / self.size)
         return g
 
     def visible(self, level: float) -> float:
         """How far one has to go in a coordinate for its curvature to show through errors of this size."""
         bend = float(np.median(np.abs(np.diag(self._H)) / self.size**2))
-        return math.sqrt(20 * level / bend) if bend > 0 else 0.0
+        return math.sqrt(20 * level / self.unit / bend) if bend > 0 else 0.0
 
     def predicted(self, u: np.ndarray) -> float:
         """m(u)."""
         z = (u[self.chosen] - self.centre) / self.size
-        return self.c + float(self._g @ z + 0.5 * z @ self._H @ z)
+        return self.c + self.unit * float(self._g @ z + 0.5 * z @ self._H @ z)
 
     def doubt(self, u: np.ndarray, level: float) -> float:
         """The standard error of m(u) - m(w), from values with errors of this size."""
@@ -153,7 +158,7 @@ class Surrogate:
         return level * math.sqrt(max(0.0, float(difference @ _solve(self._normal, difference))))
 
     def _curvature(self, level: float, damping: float) -> np.ndarray:
-        """H, made positive definite: eigenvalues that noise explains are not believed to be smaller than it."""
+        """H in its unit, made positive definite: eigenvalues that noise explains are not believed to be smaller than it."""
         values, vectors = np.linalg.eigh(self._H)
         slope = largest(self._g)
         largest_one = max(largest(values), 1e-9 * slope, 1e-300)
@@ -164,7 +169,7 @@ class Surrogate:
             unit = np.zeros((self.theta.size, bends.size))
             unit[bends, np.arange(bends.size)] = 1.0
             variance = float(np.median(np.einsum("ij,ij->j", unit, _solve(self._normal, unit))))
-            error = level * math.sqrt(max(0.0, variance))
+            error = level / self.unit * math.sqrt(max(0.0, variance))
         floor = max(1e-8 * largest_one, 2 * error)
         H = (vectors * np.maximum(values, floor)) @ vectors.T + damping * max(largest_one, slope) * np.eye(m)
         return np.asarray(H / np.outer(self.size, self.size))
@@ -180,7 +185,7 @@ class Surrogate:
         exchange: bool = True,
     ) -> np.ndarray:
         """argmin m(u) + damping over sparse u in Γ, as exchanges find it; without them, on the support of w."""
-        H, g = self._curvature(level, damping), self.gradient(w.size)
+        H, g = self._curvature(level, damping), self.gradient(w.size) / self.unit
         support = problem.support_of(w)
         wide = np.union1d(support, self.chosen).astype(np.intp)
         if problem.gamma.whole_space and problem.sparsity.admits(wide):
@@ -227,6 +232,11 @@ def _descended(risk: LocalQuadratic, project: Projector, w: np.ndarray, step: fl
             break
         best, value = u, here
     return best
+
+
+def _power(size: float) -> float:
+    """The power of 2 below a size; 1 for 0."""
+    return math.ldexp(1.0, max(math.frexp(size)[1] - 1, -1022)) if 0 < size < math.inf else 1.0
 
 
 def _features(z: np.ndarray) -> np.ndarray:
