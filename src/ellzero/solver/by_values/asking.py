@@ -71,6 +71,11 @@ def largest(w: np.ndarray) -> float:
     return float(np.abs(w).max(initial=0.0))
 
 
+def power_of_2(size: float) -> float:
+    """A unit for numbers up to this size, by which nothing is rounded; 1 for 0."""
+    return math.ldexp(1.0, max(math.frexp(size)[1] - 1, -1022)) if 0 < size < math.inf else 1.0
+
+
 def host(point: Point) -> np.ndarray:
     """w as numbers of double precision."""
     return to_host(point.w).astype(float)

@@ -14,7 +14,7 @@ from ..exchanges import SwapSearch
 from ..problem import Problem
 from ..projections import Projector
 from ..refit import refit
-from .asking import largest
+from .asking import largest, power_of_2
 
 _MANY = 300  # coordinates of a support beyond which refits of a model are too slow
 
@@ -114,7 +114,7 @@ class Surrogate:
             return False
         distance = np.abs(moves / self.size).max(axis=1)
         offset = float(np.median(self.values))
-        self.unit = _power(largest(self.values - offset))
+        self.unit = power_of_2(largest(self.values - offset))
         y, B, level = self.values / self.unit - offset / self.unit, _features(moves / self.size), level / self.unit
         weight = np.ones(n)
         theta = _least_squares(B, y)
@@ -232,11 +232,6 @@ def _descended(risk: LocalQuadratic, project: Projector, w: np.ndarray, step: fl
             break
         best, value = u, here
     return best
-
-
-def _power(size: float) -> float:
-    """The power of 2 below a size; 1 for 0."""
-    return math.ldexp(1.0, max(math.frexp(size)[1] - 1, -1022)) if 0 < size < math.inf else 1.0
 
 
 def _features(z: np.ndarray) -> np.ndarray:
