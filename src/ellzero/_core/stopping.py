@@ -17,7 +17,10 @@ class Status(Enum):
     TIME_LIMIT = "the time limit was reached before the iterates settled"
     CALLBACK = "the callback stopped the run"
     INTERRUPTED = "interrupted from outside; the best point so far is returned"
-    DIVERGED = "the iterates or the objective became infinite or NaN; a smaller step helps, or data of a smaller scale"
+    DIVERGED = (
+        "the iterates or the objective became infinite or NaN, or fell without end; a smaller step helps, data of a "
+        "smaller scale, or bounds"
+    )
     FAILED = "the function failed where the method could not do without its value"
     RUNNING = "the run is under way"
 

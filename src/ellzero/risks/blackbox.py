@@ -12,27 +12,29 @@ from typing import Any
 import numpy as np
 
 from .._core.arrays import Array, to_host
-from .._core.stopping import Status, Stop
 from .._core.validation import check_count, check_flag, check_number, check_positive
 from ..sets import ConstraintSet, Everywhere
 from . import base
 from .base import Risk
 from .counts import Counts
 from .differences import Differences
-from .evaluation import BudgetSpent, Failure, Outcome, Outcomes, OutOfTime, Pool, Task, evaluate_batch, evaluate_here
+from .evaluation import (
+    BlackBoxError,
+    BudgetSpent,
+    Failure,
+    NoEnd,
+    NoValue,
+    Outcome,
+    Outcomes,
+    OutOfTime,
+    Pool,
+    Task,
+    evaluate_batch,
+    evaluate_here,
+)
 from .journal import Journal
 
 POLICIES = ("raise", "penalise", "retry", "drop")
-
-
-class BlackBoxError(RuntimeError):
-    """The function failed, and its policy does not allow to go on."""
-
-
-class NoValue(Stop, BlackBoxError):
-    """The function failed where the method could not do without its value, and its policy is not to raise."""
-
-    status = Status.FAILED
 
 
 class BlackBox(Risk):
@@ -392,4 +394,6 @@ class Session(base.Session):
         if self.risk.on_failure == "raise":
             remedy = "To go on after failures use on_failure='retry', 'drop' or 'penalise'"
         what = f"evaluation {task.number} (iteration {self.counts.iteration}) failed {task.attempt + 1} times"
+        if outcome.endless and self.worst > -math.inf:
+            raise NoEnd(f"{what}: {outcome.message}. It has no least value here: bound w by a constraint")
         raise self.risk.failure(f"{what}: {outcome.message or outcome.kind}. {remedy}") from outcome.error

@@ -28,6 +28,22 @@ class OutOfTime(Stop):
     status = Status.TIME_LIMIT
 
 
+class BlackBoxError(RuntimeError):
+    """The function failed, and its policy does not allow to go on."""
+
+
+class NoValue(Stop, BlackBoxError):
+    """The function failed where the method could not do without its value, and its policy is not to raise."""
+
+    status = Status.FAILED
+
+
+class NoEnd(Stop, BlackBoxError):
+    """The function fell to -inf, from a value at which it was finite."""
+
+    status = Status.DIVERGED
+
+
 @dataclass(frozen=True)
 class Task:
     """One call: the number of the query in the run, the attempt at it, the point, and a seed if f takes one."""
@@ -66,13 +82,14 @@ class Failure:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a task: a value, or NaN with the kind of failure and a message; and whether f was called at all."""
+    """A value, or NaN with the kind of failure and a message; whether f was called at all, and whether it gave -inf."""
 
     value: float
     kind: str = ""
     message: str = ""
     error: BaseException | None = None
     called: bool = True
+    endless: bool = False
 
 
 #: is told of tasks right before they go out
@@ -96,7 +113,8 @@ def judge(value: Any) -> Outcome:
     except OverflowError:
         number = math.inf
     if not math.isfinite(number):
-        return Outcome(math.nan, "not finite", f"f must return a finite number, got {number}")
+        told = f"f must return a finite number, got {number}"
+        return Outcome(math.nan, "not finite", told, endless=number == -math.inf)
     return Outcome(number)
 
 

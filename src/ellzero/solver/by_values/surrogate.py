@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..._core.stopping import Status, Stop
 from ...risks.quadratic import Quadratic
 from ...sets import EmptySlice
 from ..exchanges import SwapSearch
@@ -28,7 +29,7 @@ class LocalQuadratic(Quadratic):
 class Surrogate:
     """m(u) = c + gᵀ(u - w) + ½(u - w)ᵀH(u - w) for u that differ from w in the coordinates C alone.
 
-    Values are fitted in units of their spread, so that no squares of them over- or underflow, whatever R is measured in.
+    Values are fitted in units of their spread: squares of them neither over- nor underflow, whatever R is measured in.
 
     c, g and H are the least squares fit to all values in memory. Where these are not those of a quadratic, near ones
     count more: their weights fall with the cube of the distance, as the error of the model does.
@@ -158,7 +159,7 @@ class Surrogate:
         return level * math.sqrt(max(0.0, float(difference @ _solve(self._normal, difference))))
 
     def _curvature(self, level: float, damping: float) -> np.ndarray:
-        """H in its unit, made positive definite: eigenvalues that noise explains are not believed to be smaller than it."""
+        """H, made positive definite: eigenvalues that noise explains are not believed to be smaller than it."""
         values, vectors = np.linalg.eigh(self._H)
         slope = largest(self._g)
         largest_one = max(largest(values), 1e-9 * slope, 1e-300)
@@ -186,6 +187,8 @@ class Surrogate:
     ) -> np.ndarray:
         """argmin m(u) + damping over sparse u in Γ, as exchanges find it; without them, on the support of w."""
         H, g = self._curvature(level, damping), self.gradient(w.size) / self.unit
+        if not (np.isfinite(H).all() and np.isfinite(g).all()):
+            raise Stop(Status.DIVERGED)
         support = problem.support_of(w)
         wide = np.union1d(support, self.chosen).astype(np.intp)
         if problem.gamma.whole_space and problem.sparsity.admits(wide):
