@@ -87,3 +87,11 @@ def test_models_and_gradients_are_those_of_values_of_usual_size(exponent):
     usual, scaled = recover(walsh, slopes, 1e-3), recover(walsh, unit * slopes, 1e-3 * unit)
     assert np.array_equal(usual.gradient, scaled.gradient / unit)
     assert usual.error == scaled.error / unit
+
+
+@pytest.mark.parametrize("n", [3, 5, 7])
+def test_a_budget_that_pays_for_no_step_is_not_said_to_be_spent(n):
+    res = ez.minimize(ez.risks.BlackBox(bowl, 20), 2, max_queries=n, rng=0)
+    assert res.status is Status.MAX_QUERIES
+    assert res.n_values + res.n_monitor <= n
+    assert "or all but too few for another step" in res.message

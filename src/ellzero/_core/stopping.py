@@ -13,7 +13,7 @@ class Status(Enum):
     OPTIMAL = "proved optimal: no feasible point is better by more than rounding and the tolerance allow"
     TARGET_GAP = "the target gap is proved"
     MAX_ITER = "max_iter iterations were made before the iterates settled"
-    MAX_QUERIES = "max_queries function values were asked for"
+    MAX_QUERIES = "max_queries function values were asked for, or all but too few for another step"
     TIME_LIMIT = "the time limit was reached before the iterates settled"
     CALLBACK = "the callback stopped the run"
     INTERRUPTED = "interrupted from outside; the best point so far is returned"
