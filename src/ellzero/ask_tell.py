@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import math
 import threading
 import weakref
@@ -65,6 +66,7 @@ class _Exchange:
         with self.changed:
             self.result, self.error, self.over = result, error, True
             self.changed.notify_all()
+        del _running[self]
 
     def answers(self, tasks: Sequence[Task], begin: Begin) -> Outcomes:
         """Sleeps until values are told; queries are booked when they are asked for, those that nobody wants are not."""
@@ -99,6 +101,19 @@ class _Exchange:
             self.unasked = []
             self.untold.clear()
             self.changed.notify_all()
+
+
+_running: dict[_Exchange, threading.Thread] = {}
+
+
+def _end_all() -> None:
+    """Before the interpreter is taken down: a thread that computes meanwhile would end the process with an error."""
+    for exchange, thread in list(_running.items()):
+        exchange.end(SystemExit)
+        thread.join()
+
+
+atexit.register(_end_all)
 
 
 class AskTell:
@@ -144,9 +159,10 @@ class AskTell:
         box = risk.answered_by(exchange.answers)
         whole = {**options, "constraint": constraint, "method": method}
         self._thread = threading.Thread(target=exchange.run, args=(box, k, whole), daemon=True)
+        _running[exchange] = self._thread
         self._thread.start()
-        # a search that nobody holds any more ends, as if its process had been
-        weakref.finalize(self, exchange.end, SystemExit).atexit = False
+        # a search that nobody holds any more ends as if its process had been killed
+        weakref.finalize(self, exchange.end, SystemExit)
 
     @property
     def finished(self) -> bool:

@@ -1,6 +1,8 @@
 """Ask and tell: minimize turned inside out."""
 
 import gc
+import subprocess
+import sys
 import threading
 import time
 
@@ -152,3 +154,14 @@ def test_what_was_told_before_a_crash_is_not_asked_again(after, tmp_path):
     assert np.array_equal(res.x, whole.x)
     assert sorted(points) == sorted(expected)
     assert res.n_values + res.n_monitor == len(expected) + lost
+
+
+def test_a_program_may_end_with_searches_under_way():
+    program = (
+        "import ellzero as ez\n"
+        "searches = [ez.AskTell(ez.risks.BlackBox(None, 5), 1, max_queries=50, rng=i) for i in range(3)]\n"
+        "query = searches[0].ask()[0]\n"
+        "searches[0].tell(query, 1.0)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
