@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import atexit
 import math
 import threading
+import weakref
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from ._core.validation import check_count
 from .minimize import minimize
 from .risks import BlackBox
+from .risks.evaluation import Begin, Outcome, Outcomes, Task, judge
 from .sets import ConstraintSet
 from .solver.methods import Method
 from .solver.result import Result
@@ -21,6 +26,94 @@ class Query(NamedTuple):
 
     number: int
     x: np.ndarray
+
+
+class _Exchange:
+    """What the run's thread and the caller's share. It knows nothing of `AskTell`, which may be forgotten meanwhile.
+
+    Attributes
+    ----------
+    unasked, leaving : lists
+        Queries of this round that nobody asked for yet; and those that somebody waits for, until they are booked.
+    untold : set
+        The numbers of queries that are out.
+    told, unnoted : list, set
+        Outcomes for the run; and the numbers of those that are not in its journal yet.
+    ended : type of exception, optional
+        What the run meets at its next query.
+    """
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition()
+        self.unasked: list[Query] = []
+        self.leaving: list[Query] = []
+        self.untold: set[int] = set()
+        self.told: list[tuple[int, Outcome]] = []
+        self.unnoted: set[int] = set()
+        self.n_asked = 0
+        self.over = False
+        self.ended: type[BaseException] | None = None
+        self.result: Result | None = None
+        self.error: BaseException | None = None
+
+    def run(self, box: BlackBox, k: int | Sparsity, options: dict[str, Any]) -> None:
+        """The whole run, in its thread."""
+        result, error = None, None
+        try:
+            result = minimize(box, k, **options)
+        except BaseException as raised:  # the caller's thread raises it
+            error = raised
+        with self.changed:
+            self.result, self.error, self.over = result, error, True
+            self.changed.notify_all()
+        del _running[self]
+
+    def answers(self, tasks: Sequence[Task], begin: Begin) -> Outcomes:
+        """Sleeps until values are told; queries are booked when they are asked for, those that nobody wants are not."""
+        with self.changed:
+            first = self.n_asked
+            self.n_asked += len(tasks)
+            awaited = {first + i: task for i, task in enumerate(tasks)}
+            self.unasked = [Query(number, task.w.copy()) for number, task in awaited.items()]
+            self.changed.notify_all()
+        while awaited:
+            with self.changed:
+                self.changed.wait_for(lambda: self.ended or self.leaving or self.told)
+                if self.ended and not self.told:
+                    raise self.ended
+                if self.leaving and not self.ended:
+                    begin([awaited[query.number] for query in self.leaving])
+                    self.untold.update(query.number for query in self.leaving)
+                    self.leaving = []
+                    self.changed.notify_all()
+                arrived, self.told = self.told, []
+            for number, outcome in arrived:
+                if (task := awaited.pop(number, None)) is not None:
+                    yield task, outcome
+            with self.changed:
+                self.unnoted.difference_update(number for number, _ in arrived)
+                self.changed.notify_all()
+
+    def end(self, how: type[BaseException]) -> None:
+        """End the run where it asks for values."""
+        with self.changed:
+            self.ended = self.ended or how
+            self.unasked = []
+            self.untold.clear()
+            self.changed.notify_all()
+
+
+_running: dict[_Exchange, threading.Thread] = {}
+
+
+def _end_all() -> None:
+    """Before the interpreter is taken down: a thread that computes meanwhile would end the process with an error."""
+    for exchange, thread in list(_running.items()):
+        exchange.end(SystemExit)
+        thread.join()
+
+
+atexit.register(_end_all)
 
 
 class AskTell:
@@ -38,7 +131,8 @@ class AskTell:
     k, constraint, method
         As for `minimize`.
     **options
-        Other keywords of `minimize`; ``max_queries`` and ``rng`` above all. A checkpoint holds whole rounds.
+        Other keywords of `minimize`; ``max_queries`` and ``rng`` above all. With a checkpoint a value is on disk when
+        `tell` returns.
 
     Examples
     --------
@@ -61,95 +155,74 @@ class AskTell:
     ) -> None:
         if not hasattr(risk, "answered_by"):
             raise TypeError(f"risk must be a BlackBox without a function, BlackBox(None, n_features), got {risk!r}")
-        box = risk.answered_by(self._wanted)
-        self._changed = threading.Condition()
-        self._unasked: list[Query] = []
-        self._values: dict[int, float | None] = {}  # of the round under way; None for those awaited
-        self._untold: set[int] = set()
-        self._n_asked = 0
-        self._stopped = self._over = False
-        self._result: Result | None = None
-        self._error: BaseException | None = None
-        self._options = {**options, "constraint": constraint, "method": method}
-        self._thread = threading.Thread(target=self._run, args=(box, k), daemon=True)
+        self._exchange = exchange = _Exchange()
+        box = risk.answered_by(exchange.answers)
+        whole = {**options, "constraint": constraint, "method": method}
+        self._thread = threading.Thread(target=exchange.run, args=(box, k, whole), daemon=True)
+        _running[exchange] = self._thread
         self._thread.start()
-
-    # In the run's thread.
-
-    def _run(self, box: BlackBox, k: int | Sparsity) -> None:
-        result, error = None, None
-        try:
-            result = minimize(box, k, **self._options)
-        except BaseException as raised:  # the caller's thread raises it
-            error = raised
-        with self._changed:
-            self._result, self._error, self._over = result, error, True
-            self._changed.notify_all()
-
-    def _wanted(self, points: np.ndarray) -> np.ndarray:
-        """The function of the run: sleeps until all of its values are told."""
-        with self._changed:
-            first = self._n_asked
-            self._n_asked += len(points)
-            self._unasked = [Query(first + i, w) for i, w in enumerate(points)]
-            self._values = {query.number: None for query in self._unasked}
-            self._changed.notify_all()
-            self._changed.wait_for(lambda: self._stopped or all(v is not None for v in self._values.values()))
-            if self._stopped:
-                raise KeyboardInterrupt  # the run ends as it does after Ctrl-C
-            values = np.array([self._values[first + i] for i in range(len(points))], dtype=float)
-            self._values = {}
-            return values
-
-    # In the caller's.
+        # a search that nobody holds any more ends as if its process had been killed
+        weakref.finalize(self, exchange.end, SystemExit)
 
     @property
     def finished(self) -> bool:
         """Whether the run is over, so that there is nothing to ask for any more."""
-        with self._changed:
-            return self._over
+        with self._exchange.changed:
+            return self._exchange.over
 
     def ask(self, n: int | None = None) -> list[Query]:
         """Up to n queries (by default all) of this round; none where values are awaited first, or the run is over."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._over or self._unasked or self._untold)
-            if self._error is not None:
-                raise self._error
-            last = len(self._unasked) if n is None else n
-            handed, self._unasked = self._unasked[:last], self._unasked[last:]
-            self._untold.update(query.number for query in handed)
-            return handed
+        most = None if n is None else check_count(n, "n", low=0)
+        it = self._exchange
+        with it.changed:
+            it.changed.wait_for(lambda: it.over or it.unasked or it.untold)
+            if it.error is not None:
+                raise it.error
+            handed, it.unasked = it.unasked[:most], [] if most is None else it.unasked[most:]
+            it.leaving += handed
+            it.changed.notify_all()
+            # the run books them first: what goes out is known, even if all ends the next moment
+            it.changed.wait_for(lambda: it.over or not any(query in it.leaving for query in handed))
+            if it.error is not None:
+                raise it.error
+            return [query for query in handed if query.number in it.untold]
 
     def tell(self, query: Query | int, value: float | None) -> None:
         """The value of a query that was asked for; NaN or None for a failure."""
-        number = query.number if isinstance(query, Query) else query
-        with self._changed:
-            if number not in self._untold:
-                raise ValueError(f"query {number} awaits no value: it was told already, or never asked for")
-            self._untold.discard(number)
-            if number in self._values:
-                self._values[number] = math.nan if value is None else float(value)
-            self._changed.notify_all()
+        number, it = query.number if isinstance(query, Query) else query, self._exchange
+        with it.changed:
+            if number not in it.untold:
+                raise ValueError(
+                    f"query {number} awaits no value: it was told already, never asked for, or its run is over"
+                )
+            outcome = judge(math.nan if value is None else value)
+            if outcome.kind == "not a number":
+                raise TypeError(
+                    f"value must be one real number, or None for a failure, got {value!r:.60}; tell float(...): "
+                    f"query {number} still awaits it"
+                )
+            it.untold.discard(number)
+            it.told.append((number, outcome))
+            it.unnoted.add(number)
+            it.changed.notify_all()
+            it.changed.wait_for(lambda: it.over or number not in it.unnoted)  # what was told is kept from now on
 
     def stop(self) -> None:
         """End the run with its best point so far."""
-        with self._changed:
-            self._stopped = True
-            self._unasked = []
-            self._untold.clear()
-            self._changed.notify_all()
+        self._exchange.end(KeyboardInterrupt)  # as Ctrl-C does
         self._thread.join()
 
     def result(self) -> Result:
         """The answer; a run that is not over is an error, see `stop`."""
-        with self._changed:
-            if not self._over and not self._untold and not self._unasked:
-                self._changed.wait_for(lambda: self._over or self._unasked)
-            if self._error is not None:
-                raise self._error
-            if self._result is None:
+        it = self._exchange
+        with it.changed:
+            if not (it.untold or it.leaving):
+                it.changed.wait_for(lambda: it.over or it.unasked)
+            if it.error is not None:
+                raise it.error
+            if it.result is None:
                 raise RuntimeError("the run is not over: go on with ask and tell, or call stop() for the best so far")
-            return self._result
+            return it.result
 
     def __enter__(self) -> Self:
         return self

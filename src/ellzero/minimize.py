@@ -89,7 +89,8 @@ def minimize(
         iteration of a black box, together with a journal of queries beside it, otherwise about every second. A disk
         that cannot be written to is warned of once, and the run goes on.
     resume : path, optional
-        A checkpoint to continue from; the run goes on as if it had not been interrupted.
+        A checkpoint to continue from; the run goes on as if it had not been interrupted, but for queries of a black
+        box that were under way: these are lost, and count.
     monitor : "every", "final" or int
         When to compute R for the history and the choice of the best iterate: after every iteration, only at the
         end (then the last iterate is returned), or every so many iterations.

@@ -1,12 +1,16 @@
 """Supports of many columns: exchanges on a table, products that are kept, Newton systems by conjugate gradients."""
 
 import itertools
+import pickle
+import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import sparse
 from scipy.optimize import minimize as scipy_minimize
 from scipy.optimize import nnls
 
@@ -184,7 +188,7 @@ class TestKnownProducts:
     def test_blocks_are_those_of_all_products(self, seed, times):
         rng = np.random.default_rng(seed)
         X = rng.standard_normal((10, 40))
-        known, looked = KnownProducts((10, 40)), []
+        known, looked = KnownProducts(40, 400), []
 
         def cross(left, right):
             looked.append(left.size)
@@ -200,7 +204,7 @@ class TestKnownProducts:
         assert known.index.size <= 38
 
     def test_memory_is_that_of_what_is_known(self):
-        known = KnownProducts((2000, 2000))
+        known = KnownProducts(2000, 4_000_000)
         for m in (10, 12, 16, 40, 300):
             known.block(np.arange(m), lambda left, right: np.ones((left.size, right.size)))
             assert m**2 <= known.G.size <= (1.5 * m) ** 2
@@ -215,7 +219,7 @@ class TestKnownProducts:
             computed.append(left.size * right.size)
             return X[:, left].T @ X[:, right]
 
-        known = KnownProducts((10, 40))
+        known = KnownProducts(40, 400)
         known.room = 40 * 8
         S = rng.permutation(40)[: rng.integers(1, 9)]
         for _ in range(8):
@@ -249,6 +253,29 @@ class TestKnownProducts:
         res = ez.minimize(ez.risks.LeastSquares(p.X, p.y), 140)
         assert res.exchanges.total == res.exchanges.by_formula + res.exchanges.by_refit
         assert taken.count((260, 140)) == 1  # all others with the support
+
+    @pytest.mark.parametrize("kind", [np.asarray, np.asfortranarray, sparse.csr_array, sparse.csc_array])
+    def test_one_risk_is_minimised_by_several_threads(self, kind):
+        """What a run has looked at is shared by all runs of the risk at the same time."""
+        p, sizes = make_regression(200, 400, 131, rng=0), [129, 130, 131]
+        risk, many = ez.risks.LeastSquares(kind(p.X), p.y, ridge=0.1), sys.getswitchinterval()
+        alone = [ez.minimize(risk, k).fun for k in sizes]
+        sys.setswitchinterval(1e-4)
+        try:
+            with ThreadPoolExecutor(3) as pool:
+                together = list(pool.map(lambda k: ez.minimize(risk, k).fun, sizes))
+        finally:
+            sys.setswitchinterval(many)
+        np.testing.assert_allclose(together, alone, rtol=1e-9)
+        assert pickle.loads(pickle.dumps(risk)).value(np.zeros(400)) == risk.value(np.zeros(400))
+
+    def test_what_is_kept_is_a_share_of_the_data_as_they_are(self):
+        """Of sparse data and of single precision, not of as many doubles."""
+        X = np.zeros((1000, 5000), dtype=np.float32)
+        for kind in (np.asarray, sparse.csr_array, sparse.csc_array):
+            risk = ez.risks.LeastSquares(kind(X), np.zeros(1000))
+            assert risk.known.room == max(0.1 * risk.design.size, 10**6)
+            assert risk.design.size <= X.nbytes // 8
 
     def test_a_run_leaves_nothing_behind(self):
         p = make_regression(300, 400, 130, rng=0)

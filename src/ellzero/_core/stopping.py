@@ -13,11 +13,14 @@ class Status(Enum):
     OPTIMAL = "proved optimal: no feasible point is better by more than rounding and the tolerance allow"
     TARGET_GAP = "the target gap is proved"
     MAX_ITER = "max_iter iterations were made before the iterates settled"
-    MAX_QUERIES = "max_queries function values were asked for"
+    MAX_QUERIES = "max_queries function values were asked for, or all but too few for another step"
     TIME_LIMIT = "the time limit was reached before the iterates settled"
     CALLBACK = "the callback stopped the run"
     INTERRUPTED = "interrupted from outside; the best point so far is returned"
-    DIVERGED = "the iterates or the objective became infinite or NaN; a smaller step helps, or data of a smaller scale"
+    DIVERGED = (
+        "the iterates or the objective became infinite or NaN, or fell without end; a smaller step helps, data of a "
+        "smaller scale, or bounds"
+    )
     FAILED = "the function failed where the method could not do without its value"
     RUNNING = "the run is under way"
 

@@ -68,6 +68,13 @@ def check_count(value: Any, name: str, low: int = 1) -> int:
     return int(value)
 
 
+def check_flag(value: Any, name: str) -> bool:
+    """True or False: of other values it is not plain which of both they mean."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name} must be True or False, got {value!r}")
+    return bool(value)
+
+
 def check_indices(indices: Iterable[int] | None, n_features: int, name: str) -> np.ndarray:
     """Distinct coordinates of range(n_features), sorted; None means none."""
     if indices is None:

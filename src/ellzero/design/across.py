@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,14 @@ class Across:
     """Columns of a CSR matrix, by columns.
 
     A look at all entries finds some columns, which are kept: supports change little, so few looks are enough for a run.
-    After many looks all columns are copied, and none is made any more.
+    After many looks all columns are copied, and none is made any more. One thread at a time: a risk may be minimised by
+    several.
 
     Parameters
     ----------
     X : CSR matrix
+    may_turn : bool
+        Whether all columns may be copied before somebody needs them all.
 
     Attributes
     ----------
@@ -27,34 +31,42 @@ class Across:
         The copy of X, once there is one.
     """
 
-    def __init__(self, X: Any) -> None:
-        self.X = X
+    def __init__(self, X: Any, may_turn: bool = True) -> None:
+        self.X, self.may_turn, self.lock = X, may_turn, RLock()
         self.whole: Any = None
         self._looks = 0
         #: which columns are kept, in increasing order, and these columns
         self._kept: tuple[np.ndarray, Any] = np.empty(0, dtype=np.intp), None
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process finds out by itself."""
+        return type(self), (self.X, self.may_turn)
+
     def columns(self, index: np.ndarray) -> Any:
-        """X[:, index]."""
-        if self.whole is None:
-            known, columns = self._kept
-            new = np.setdiff1d(index, known)
-            if new.size and not self._affords(new.size):
-                self.turned()
-            elif new.size or columns is None:
-                known, columns = self._kept = self._look_up(new)
-        if self.whole is not None:
-            return self.whole[:, index]
-        return columns[:, np.searchsorted(known, index)]
+        """X[:, index]; None where only a copy of all columns would be quicker than X as it is, and must not be made."""
+        with self.lock:
+            if self.whole is None:
+                known, columns = self._kept
+                new = np.setdiff1d(index, known)
+                if new.size and not self._affords(new.size):
+                    if not self.may_turn:
+                        return None
+                    self.turned()
+                elif new.size or columns is None:
+                    known, columns = self._kept = self._look_up(new)
+            if self.whole is not None:
+                return self.whole[:, index]
+            return columns[:, np.searchsorted(known, index)]
 
     def turned(self) -> Any:
         """X by columns; with short indices, where they are enough, the copy is smaller and its products are quicker."""
-        if self.whole is None:
-            X, self._kept = self.X, (np.empty(0, dtype=np.intp), None)
-            if X.indices.dtype.itemsize > 4 and max(X.nnz, *X.shape) <= np.iinfo(np.int32).max:
-                X = type(X)((X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape)
-            self.whole = X.tocsc()
-        return self.whole
+        with self.lock:
+            if self.whole is None:
+                X, self._kept = self.X, (np.empty(0, dtype=np.intp), None)
+                if X.indices.dtype.itemsize > 4 and max(X.nnz, *X.shape) <= np.iinfo(np.int32).max:
+                    X = type(X)((X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape)
+                self.whole = X.tocsc()
+            return self.whole
 
     def _affords(self, n_new: int) -> bool:
         """Whether so many columns are better looked up than copied with all others."""

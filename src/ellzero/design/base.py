@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
@@ -105,6 +106,11 @@ class Design(ABC):
         """X_IᵀΩX_J for columns I and J, on the host and in double precision; ω may be one number."""
         A, B = (to_host(in_double(self.columns(index).dense())) for index in (left, right))
         return np.asarray(A.T @ (weights * B.T).T)
+
+    @property
+    def size(self) -> int:
+        """How many numbers of double precision take as much memory as X."""
+        return math.prod(self.shape)
 
     @property
     def has_rough_adjoint(self) -> bool:

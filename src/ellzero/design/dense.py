@@ -101,6 +101,10 @@ class Dense(Design):
         return self._transpose @ r if r.ndim == 1 else (r.T @ self.X).T
 
     @property
+    def size(self) -> int:
+        return math.prod(self.shape) * int(self.X.dtype.itemsize) // 8
+
+    @property
     def has_rough_adjoint(self) -> bool:
         if not (self.in_memory and isinstance(self.X, np.ndarray) and self.X.dtype == np.float64):
             return False
@@ -131,10 +135,10 @@ class Dense(Design):
         """X[:, index]; columns that the last call has gathered are not looked up again, for supports change little."""
         if not isinstance(self.X, np.ndarray) or not 0 < index.size <= self._kept_columns:
             return take(self.X, index, axis=1)
-        if self._recent is None:
+        if (recent := self._recent) is None:  # another run of the same risk may let go of it
             gathered = np.ascontiguousarray(self.X[:, index].T)
         else:
-            known, columns = self._recent
+            known, columns = recent
             if np.array_equal(known, index):
                 return columns.T
             place = np.minimum(np.searchsorted(known, index), known.size - 1)

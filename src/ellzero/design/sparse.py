@@ -48,10 +48,14 @@ class Sparse(Design):
             raise not_finite(name, entries.data[bad], entries.row[bad], entries.col[bad])
         return cls(X)
 
+    @property
+    def size(self) -> int:
+        return int(self.X.data.nbytes + self.X.indices.nbytes + self.X.indptr.nbytes) // 8
+
     @cached_property
     def _across(self) -> Across:
         """Lines that lie across those in which X is stored: columns of rows, or rows of columns."""
-        return Across(self.X if self._by_rows else self._transpose)
+        return Across(self.X) if self._by_rows else Across(self._transpose, may_turn=False)
 
     def _columns(self, index: np.ndarray) -> Any:
         """X[:, index], by columns."""
@@ -65,7 +69,8 @@ class Sparse(Design):
     def adjoint(self, r: Array) -> Array:
         if r.ndim > 1 and (rows := np.flatnonzero(r.any(axis=1))).size * _FEW < self.shape[0]:
             part = self._transpose[:, rows] if self._by_rows else self._across.columns(rows)
-            return part @ r[rows]  # of few columns of X, say
+            if part is not None:
+                return part @ r[rows]  # of few columns of X, say
         return self._transpose @ r
 
     def columns(self, index: Array) -> Sparse:

@@ -3,9 +3,10 @@
 from .autodiff_jax import from_jax
 from .autodiff_torch import from_torch
 from .base import Constant, Point, Risk
-from .blackbox import BlackBox, BlackBoxError
+from .blackbox import BlackBox
 from .cox import Cox
 from .curvature import Curvature
+from .evaluation import BlackBoxError
 from .exponential import Gamma, Poisson
 from .linear import LinearModel
 from .losses import LeastSquares, Logistic, SquaredHinge

@@ -12,27 +12,29 @@ from typing import Any
 import numpy as np
 
 from .._core.arrays import Array, to_host
-from .._core.stopping import Status, Stop
-from .._core.validation import check_count, check_number, check_positive
+from .._core.validation import check_count, check_flag, check_number, check_positive
 from ..sets import ConstraintSet, Everywhere
 from . import base
 from .base import Risk
 from .counts import Counts
 from .differences import Differences
-from .evaluation import BudgetSpent, Failure, Outcome, Outcomes, OutOfTime, Pool, Task, evaluate_batch, evaluate_here
+from .evaluation import (
+    BlackBoxError,
+    BudgetSpent,
+    Failure,
+    NoEnd,
+    NoValue,
+    Outcome,
+    Outcomes,
+    OutOfTime,
+    Pool,
+    Task,
+    evaluate_batch,
+    evaluate_here,
+)
 from .journal import Journal
 
 POLICIES = ("raise", "penalise", "retry", "drop")
-
-
-class BlackBoxError(RuntimeError):
-    """The function failed, and its policy does not allow to go on."""
-
-
-class NoValue(Stop, BlackBoxError):
-    """The function failed where the method could not do without its value, and its policy is not to raise."""
-
-    status = Status.FAILED
 
 
 class BlackBox(Risk):
@@ -104,13 +106,15 @@ class BlackBox(Risk):
             raise TypeError(f"f must be a function of w, got {f!r}")
         if on_failure not in POLICIES:
             raise ValueError(f"on_failure must be one of {', '.join(POLICIES)}, got {on_failure!r}")
+        batched, inside = check_flag(batched, "batched"), check_flag(inside, "inside")
+        common_random_numbers = check_flag(common_random_numbers, "common_random_numbers")
         if batched and (workers is not None or timeout is not None or common_random_numbers):
             raise ValueError(
                 "batched=True hands all points to f at once, so it goes with neither workers, timeout nor "
                 "common_random_numbers; use batched=False for those"
             )
         self.f, self.n_features = f, check_count(n_features, "n_features")
-        self.batched = bool(batched)
+        self.batched = batched
         self.timeout = None if timeout is None else check_positive(timeout, "timeout")
         if hasattr(workers, "get_executor"):  # a client of Dask
             workers = workers.get_executor(pure=False)
@@ -118,14 +122,15 @@ class BlackBox(Risk):
             workers = check_count(workers, "workers")
         self.workers = 1 if workers is None and self.timeout is not None else workers
         self.on_failure, self.max_retries = on_failure, check_count(max_retries, "max_retries", low=0)
-        self.penalty = None if penalty is None else check_number(penalty, "penalty")
+        self.penalty = None if penalty is None else check_number(penalty, "penalty", open_low=True, open_high=True)
         self.repeats = self.calls_per_value = check_count(repeats, "repeats")
-        self.common_random_numbers = self.noise_changes = bool(common_random_numbers)
-        self.inside = bool(inside)
+        self.common_random_numbers = self.noise_changes = common_random_numbers
+        self.inside = inside
         self._gamma: ConstraintSet | None = None if inside else Everywhere()
         self.recheck = _check_recheck(recheck)
         self._session: Session | None = None
         self._asked: Differences | None = None
+        self._answers: Callable[..., Outcomes] | None = None
 
     @contextmanager
     def session(self, counts: Counts, journal: Journal | None = None) -> Iterator[Session]:
@@ -186,8 +191,8 @@ class BlackBox(Risk):
         placed[:, among] = np.stack([to_host(project(w)) for w in points[:, among]])
         return placed
 
-    def answered_by(self, f: Callable[[np.ndarray], np.ndarray]) -> BlackBox:
-        """A box without a function, with one that is given all points of a round at once."""
+    def answered_by(self, answers: Callable[..., Outcomes]) -> BlackBox:
+        """A box without a function, with `evaluation.Answers` in its place."""
         if self.f is not None:
             raise TypeError(
                 f"risk must be a BlackBox without a function, BlackBox(None, n_features), got one of {self.f!r}; with "
@@ -199,7 +204,7 @@ class BlackBox(Risk):
                 "tells sees to seeds and processes: leave them out"
             )
         answered = copy.copy(self)
-        answered.f, answered.batched = f, True
+        answered._answers = answers
         return answered
 
     def queries(self, w: Any, t: int = 0) -> np.ndarray:
@@ -360,8 +365,13 @@ class Session(base.Session):
 
     def _call(self, tasks: list[Task]) -> Outcomes:
         f = self.risk.f
+        if self.risk._answers is not None:
+            return self.risk._answers(tasks, self._begin)
         if f is None:
-            raise TypeError("this BlackBox has no function: evaluate queries(w, t) yourself and tell estimate(values)")
+            raise TypeError(
+                "this BlackBox has no function: give it one, or evaluate points yourself, asked for and told by "
+                "ez.AskTell(risk, k, ...)"
+            )
         if self.risk.batched:
             return evaluate_batch(f, tasks, self._begin)
         if self.risk.workers is None:
@@ -384,4 +394,6 @@ class Session(base.Session):
         if self.risk.on_failure == "raise":
             remedy = "To go on after failures use on_failure='retry', 'drop' or 'penalise'"
         what = f"evaluation {task.number} (iteration {self.counts.iteration}) failed {task.attempt + 1} times"
+        if outcome.endless and self.worst > -math.inf:
+            raise NoEnd(f"{what}: {outcome.message}. It has no least value here: bound w by a constraint")
         raise self.risk.failure(f"{what}: {outcome.message or outcome.kind}. {remedy}") from outcome.error

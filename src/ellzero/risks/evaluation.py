@@ -28,6 +28,22 @@ class OutOfTime(Stop):
     status = Status.TIME_LIMIT
 
 
+class BlackBoxError(RuntimeError):
+    """The function failed, and its policy does not allow to go on."""
+
+
+class NoValue(Stop, BlackBoxError):
+    """The function failed where the method could not do without its value, and its policy is not to raise."""
+
+    status = Status.FAILED
+
+
+class NoEnd(Stop, BlackBoxError):
+    """The function fell to -inf, from a value at which it was finite."""
+
+    status = Status.DIVERGED
+
+
 @dataclass(frozen=True)
 class Task:
     """One call: the number of the query in the run, the attempt at it, the point, and a seed if f takes one."""
@@ -66,19 +82,22 @@ class Failure:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a task: a value, or NaN with the kind of failure and a message; and whether f was called at all."""
+    """A value, or NaN with the kind of failure and a message; whether f was called at all, and whether it gave -inf."""
 
     value: float
     kind: str = ""
     message: str = ""
     error: BaseException | None = None
     called: bool = True
+    endless: bool = False
 
 
 #: is told of tasks right before they go out
 Begin = Callable[[Sequence[Task]], None]
 #: outcomes as they come; None for a task that never began, and goes out once more
 Outcomes = Iterator[tuple[Task, Outcome | None]]
+#: what sees to tasks elsewhere, and tells when they go out
+Answers = Callable[[Sequence[Task], Begin], Outcomes]
 
 
 def judge(value: Any) -> Outcome:
@@ -86,10 +105,17 @@ def judge(value: Any) -> Outcome:
     if isinstance(value, np.ndarray) and value.size == 1:
         value = value.item()
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        return Outcome(math.nan, "not a number", f"the function returned {value!r}")
-    if not math.isfinite(value):
-        return Outcome(math.nan, "not finite", f"the function returned {value}")
-    return Outcome(float(value))
+        shape = getattr(value, "shape", ())
+        what = f"an array of shape {shape}" if shape else f"{value!r:.60}"
+        return Outcome(math.nan, "not a number", f"f must return one real number, got {what}; return float(...)")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        told = f"f must return a finite number, got {number}"
+        return Outcome(math.nan, "not finite", told, endless=number == -math.inf)
+    return Outcome(number)
 
 
 def _broken(error: BaseException) -> Outcome:
@@ -97,7 +123,8 @@ def _broken(error: BaseException) -> Outcome:
 
 
 def call(f: Callable[..., Any], w: np.ndarray, seed: int | None) -> Any:
-    """One call; runs in the worker."""
+    """One call, with a vector that f may write to; runs in the worker."""
+    w = w.copy()
     return f(w) if seed is None else f(w, seed)
 
 
@@ -112,12 +139,13 @@ def evaluate_here(f: Callable[..., Any], tasks: Sequence[Task], begin: Begin) ->
 
 
 def evaluate_batch(f: Callable[..., Any], tasks: Sequence[Task], begin: Begin) -> Outcomes:
-    """All points in one call f(W) -> values."""
+    """All points in one call f(W) -> values, with a matrix that f may write to."""
     begin(tasks)
     try:
         values = np.asarray(f(np.stack([task.w for task in tasks])))
-        if values.shape != (len(tasks),):
-            raise ValueError(f"the batched function must return {len(tasks)} values, got shape {values.shape}")
+        if values.shape != (n := len(tasks),):
+            remedy = "return values.ravel()" if values.size == n else "one value for each row of its matrix"
+            raise ValueError(f"a batched f must return an array of shape ({n},), got shape {values.shape}; {remedy}")
     except Exception as error:
         for task in tasks:
             yield task, _broken(error)

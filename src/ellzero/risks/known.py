@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from threading import Lock
+from typing import Any
 
 import numpy as np
 
@@ -23,19 +25,27 @@ class KnownProducts:
     known ones take m(|W| + m) products, and not (|W| + m)². At the end of a search the same support is looked at twice:
     whether an exchange pays, and which ones are ruled out.
 
+    One thread at a time: a risk may be minimised by several.
+
     Parameters
     ----------
-    shape : (n, p)
-        That of X.
+    p : int
+        How many columns X has.
+    size : int
+        How many numbers of double precision take as much memory as X.
     """
 
-    def __init__(self, shape: tuple[int, int]) -> None:
-        n, p = shape
-        self.room = max(_SHARE * n * p, _ROOM)
+    def __init__(self, p: int, size: int) -> None:
+        self.lock = Lock()
+        self.room = max(_SHARE * size, _ROOM)
         self.half = int(self.room) // 2
         self.index, self.place = np.empty(0, dtype=np.intp), np.full(p, -1, dtype=np.intp)
         self.G = np.empty((0, 0))  # the first rows and columns are in use
         self.last = _Beside(p)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process finds out by itself."""
+        return type(self), (self.place.size, int(self.room / _SHARE))
 
     @staticmethod
     def pays(n_columns: int, p: int) -> bool:
@@ -44,18 +54,21 @@ class KnownProducts:
 
     def block(self, index: np.ndarray, cross: Cross) -> np.ndarray:
         """Those of some columns with each other; what is not known is computed by `cross`."""
-        new = index[self.place[index] < 0]
-        if new.size:
-            if (self.index.size + new.size) ** 2 > self.half:
-                self._keep(index[self.place[index] >= 0])
-            self._add(new, cross)
-        place = self.place[index]
-        return np.asarray(self.G[place[:, None], place])
+        with self.lock:
+            new = index[self.place[index] < 0]
+            if new.size:
+                if (self.index.size + new.size) ** 2 > self.half:
+                    self._keep(index[self.place[index] >= 0])
+                self._add(new, cross)
+            place = self.place[index]
+            return np.asarray(self.G[place[:, None], place])
 
     def beside(self, rows: np.ndarray, columns: np.ndarray, cross: Cross) -> np.ndarray:
         """Those of some columns (`rows`) with a set of columns, kept until there is another, where there is room."""
-        fits = self.place.size * columns.size <= self.room
-        return self.last.of(rows, columns, cross) if fits else cross(rows, columns)
+        if self.place.size * columns.size > self.room:
+            return cross(rows, columns)
+        with self.lock:
+            return self.last.of(rows, columns, cross)
 
     def _keep(self, index: np.ndarray) -> None:
         """Let go of the others."""

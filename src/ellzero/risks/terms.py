@@ -59,7 +59,7 @@ class LinearTerms(Risk):
     @cached_property
     def known(self) -> KnownProducts:
         """XᵀΩX on the columns that a run looks at, Ω the shares of the rows, less what an intercept takes."""
-        return KnownProducts(self.design.shape)
+        return KnownProducts(self.design.shape[1], self.design.size)
 
     @cached_property
     def origin(self) -> Point:

@@ -13,7 +13,7 @@ import numpy as np
 from .._core.arrays import Array, norm
 from .._core.interruption import inside_a_larger_call
 from .._core.stopping import Status, Stop
-from ..risks.blackbox import NoValue
+from ..risks.evaluation import NoValue
 from .checkpoint import Files
 from .damped import Again
 from .methods import Method

@@ -12,7 +12,7 @@ import numpy as np
 
 from .._core.arrays import Array, like, to_host
 from .._core.directions import Directions, stream
-from .._core.validation import check_count, check_positive
+from .._core.validation import check_count, check_flag, check_positive
 from ..risks.base import Constant, Point, Risk
 from ..risks.differences import Differences
 from ..risks.evaluation import BudgetSpent
@@ -225,7 +225,7 @@ class ZerothOrder:
             raise ValueError(f"support_size must be at most the number of features, {d}, got support_size={s2}")
         schedule = as_schedule(q, "n_directions")
         mu = check_positive(self.mu, "mu")
-        return DirectionalGradients(risk, entropy, schedule, s2, mu, bool(self.central), counts)
+        return DirectionalGradients(risk, entropy, schedule, s2, mu, check_flag(self.central, "central"), counts)
 
 
 @dataclass

@@ -9,9 +9,12 @@ from typing import Any
 import numpy as np
 
 from ..._core.arrays import to_host
+from ..._core.stopping import Status, Stop
 from ...risks.base import Point, Risk
 from ...risks.evaluation import BudgetSpent
 from ..result import Counts
+
+FARTHEST = 1e100  # an entry, of which squares and their squares can still be told
 
 
 @dataclass
@@ -41,7 +44,12 @@ class Values:
         return self.counts.base_value(point)
 
     def trial(self, point: Point) -> float:
-        """R at a point that the method can do without: asked twice at the most, NaN where that failed."""
+        """R at a point that the method can do without: asked twice at the most, NaN where that failed.
+
+        A point that is farther than any answer can be is where values fall without end: the run is over.
+        """
+        if not largest(host(point)) < FARTHEST:
+            raise Stop(Status.DIVERGED)
         if self.counts.price(point):
             for _ in range(2):
                 value = float(self.at(host(point)[None, :])[0])
@@ -69,6 +77,11 @@ def plain(facts: dict[str, Any]) -> dict[str, Any]:
 def largest(w: np.ndarray) -> float:
     """max |w_i|; 0 without entries."""
     return float(np.abs(w).max(initial=0.0))
+
+
+def power_of_2(size: float) -> float:
+    """A unit for numbers up to this size, by which nothing is rounded; 1 for 0."""
+    return math.ldexp(1.0, max(math.frexp(size)[1] - 1, -1022)) if 0 < size < math.inf else 1.0
 
 
 def host(point: Point) -> np.ndarray:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
+
+from .asking import largest, power_of_2
 
 _HELD_OUT = 8  # one slope in so many decides how many entries are believed
 DENSE = 0.1  # share of the squares of held-out slopes; where more is unexplained, all entries may matter
@@ -107,6 +109,12 @@ def recover(probes: Probes, slopes: np.ndarray, error: float = 0.0, likely: np.n
     likely : array of int, optional
         Entries that mattered elsewhere: where these explain what was kept back, hardly more slopes than they are do.
     """
+    unit = power_of_2(largest(slopes[np.isfinite(slopes)]))  # squares neither over- nor underflow
+    found = _recovered(probes, slopes / unit, error / unit, likely)
+    return replace(found, gradient=unit * found.gradient, error=unit * found.error, spread=unit * found.spread)
+
+
+def _recovered(probes: Probes, slopes: np.ndarray, error: float, likely: np.ndarray | None) -> Recovery:
     worth = np.isfinite(slopes)
     if np.count_nonzero(worth) < 4:
         return Recovery(np.zeros(probes.n_features), math.inf, math.inf, 1.0)

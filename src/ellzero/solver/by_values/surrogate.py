@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from ..._core.stopping import Status, Stop
 from ...risks.quadratic import Quadratic
 from ...sets import EmptySlice
 from ..exchanges import SwapSearch
 from ..problem import Problem
 from ..projections import Projector
 from ..refit import refit
-from .asking import largest
+from .asking import largest, power_of_2
 
 _MANY = 300  # coordinates of a support beyond which refits of a model are too slow
 
@@ -28,6 +29,8 @@ class LocalQuadratic(Quadratic):
 class Surrogate:
     """m(u) = c + gᵀ(u - w) + ½(u - w)ᵀH(u - w) for u that differ from w in the coordinates C alone.
 
+    Values are fitted in units of their spread: squares of them neither over- nor underflow, whatever R is measured in.
+
     c, g and H are the least squares fit to all values in memory. Where these are not those of a quadratic, near ones
     count more: their weights fall with the cube of the distance, as the error of the model does.
 
@@ -39,6 +42,8 @@ class Surrogate:
         The memory: entries in C, and R.
     origin : array
         The other entries that all points in memory share.
+    unit : float
+        In which values are fitted, g and H being in it: a power of 2, by which nothing is rounded.
     spread : float
         Root mean square of what the fit leaves unexplained.
     spare : int
@@ -49,7 +54,7 @@ class Surrogate:
         self.chosen = np.empty(0, dtype=np.intp)
         self.points, self.values = np.empty((0, 0)), np.empty(0)
         self.origin = np.zeros(n_features)
-        self.spread, self.spare = 0.0, 0
+        self.unit, self.spread, self.spare = 1.0, 0.0, 0
 
     # Memory.
 
@@ -110,7 +115,8 @@ class Surrogate:
             return False
         distance = np.abs(moves / self.size).max(axis=1)
         offset = float(np.median(self.values))
-        y, B = self.values - offset, _features(moves / self.size)
+        self.unit = power_of_2(largest(self.values - offset))
+        y, B, level = self.values / self.unit - offset / self.unit, _features(moves / self.size), level / self.unit
         weight = np.ones(n)
         theta = _least_squares(B, y)
         wrong = y - B @ theta
@@ -120,10 +126,10 @@ class Surrogate:
             weight /= weight.max()
             theta = _least_squares(B * weight[:, None], y * weight)
             wrong = weight * (y - B @ theta)
-        self.spread = math.sqrt(float(wrong @ wrong) / max(1, self.spare))
+        self.spread = self.unit * math.sqrt(float(wrong @ wrong) / max(1, self.spare))
         self.theta = theta
         self._normal = (B * weight[:, None]).T @ (B * weight[:, None])
-        self.c = offset + float(theta[0])
+        self.c = offset + self.unit * float(theta[0])
         self._g = theta[1 : 1 + m]
         rows, columns = np.triu_indices(m)
         self._H = np.zeros((m, m))
@@ -133,18 +139,18 @@ class Surrogate:
     def gradient(self, n_features: int) -> np.ndarray:
         """g, with zeros outside C."""
         g = np.zeros(n_features)
-        g[self.chosen] = self._g / self.size
+        g[self.chosen] = self.unit * (self._g / self.size)
         return g
 
     def visible(self, level: float) -> float:
         """How far one has to go in a coordinate for its curvature to show through errors of this size."""
         bend = float(np.median(np.abs(np.diag(self._H)) / self.size**2))
-        return math.sqrt(20 * level / bend) if bend > 0 else 0.0
+        return math.sqrt(20 * level / self.unit / bend) if bend > 0 else 0.0
 
     def predicted(self, u: np.ndarray) -> float:
         """m(u)."""
         z = (u[self.chosen] - self.centre) / self.size
-        return self.c + float(self._g @ z + 0.5 * z @ self._H @ z)
+        return self.c + self.unit * float(self._g @ z + 0.5 * z @ self._H @ z)
 
     def doubt(self, u: np.ndarray, level: float) -> float:
         """The standard error of m(u) - m(w), from values with errors of this size."""
@@ -164,7 +170,7 @@ class Surrogate:
             unit = np.zeros((self.theta.size, bends.size))
             unit[bends, np.arange(bends.size)] = 1.0
             variance = float(np.median(np.einsum("ij,ij->j", unit, _solve(self._normal, unit))))
-            error = level * math.sqrt(max(0.0, variance))
+            error = level / self.unit * math.sqrt(max(0.0, variance))
         floor = max(1e-8 * largest_one, 2 * error)
         H = (vectors * np.maximum(values, floor)) @ vectors.T + damping * max(largest_one, slope) * np.eye(m)
         return np.asarray(H / np.outer(self.size, self.size))
@@ -180,7 +186,9 @@ class Surrogate:
         exchange: bool = True,
     ) -> np.ndarray:
         """argmin m(u) + damping over sparse u in Γ, as exchanges find it; without them, on the support of w."""
-        H, g = self._curvature(level, damping), self.gradient(w.size)
+        H, g = self._curvature(level, damping), self.gradient(w.size) / self.unit
+        if not (np.isfinite(H).all() and np.isfinite(g).all()):
+            raise Stop(Status.DIVERGED)
         support = problem.support_of(w)
         wide = np.union1d(support, self.chosen).astype(np.intp)
         if problem.gamma.whole_space and problem.sparsity.admits(wide):
