@@ -21,6 +21,7 @@ _MANY = 40  # values among which a glance is not dear
 _FEW = 32  # values that are left for probes and steps, whatever longer differences promise
 _REPEATS = 12  # further values at the same point, if there is any noise
 _ROUGH = 0.03  # share of noise in a slope
+_DRAWS, _LEADS = 20, 0.1  # directions that are drawn for one that leads so far, in units of the size of w
 _PLACE = 2**34  # of the random numbers for the noise, which no iteration has
 
 
@@ -85,9 +86,7 @@ class MeasuredNoise:
     def _measure(self, point: Point) -> None:
         base, values, w = self.values.base(point), self.values, host(point)
         before = values.counts.n_values
-        u = stream(self.entropy, _PLACE).choice(np.array([-1.0, 1.0]), w.size)
-        scale = self.scale(w, u)
-        u = values.towards(w, scale * u) / scale
+        scale, u = self._line(w)
         line = w + _SPACING * scale * np.outer(np.arange(1, _TABLE + 1), u)
         glance = _GLANCE if values.affordable >= _MANY else 0
         again, *rest = values.at(np.vstack([w, line[:glance]]))  # once more: errors that no table shows
@@ -109,6 +108,18 @@ class MeasuredNoise:
         if self.given is None:  # where values are few and nothing is known, differences that slight errors do not spoil
             self.mu = self._length(w, u, base, scale) if self.noisy or glance else 1e-4 * scale
         self.n_values, self.reach = values.counts.n_values - before, scale
+
+    def _line(self, w: np.ndarray) -> tuple[float, np.ndarray]:
+        """What counts as a long way, and a direction; inside Γ one that leads somewhere, if there is one."""
+        rng, found = stream(self.entropy, _PLACE), (0.0, 1.0, np.zeros(w.size))
+        for _ in range(_DRAWS if self.values.risk.inside else 1):
+            u = rng.choice(np.array([-1.0, 1.0]), w.size)
+            scale = self.scale(w, u)
+            u = self.values.towards(w, scale * u) / scale
+            found = max(found, (largest(u), scale, u), key=lambda line: line[0])
+            if found[0] > _LEADS:
+                break
+        return found[1:]
 
     @staticmethod
     def _rounding(table: np.ndarray) -> float:

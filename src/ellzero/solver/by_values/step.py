@@ -18,7 +18,7 @@ from .asking import host, largest
 from .looks import BoundLooks, step_length
 
 _TRIES = 8
-_SAME = 1e-15  # of w: a projection that gives w back has rounded it
+_SAME = 1e-12  # of the fall along all of a gradient: a step that promises less stays where it is but for rounding
 _REACH = 8.0  # how far a model is believed at first, in units of the distances in it
 
 
@@ -70,7 +70,7 @@ class ValueStep:
                 continue
             move = to_host(trial.w) - w
             squares, fall = float(move @ move), float(to_host(gradient) @ move)
-            if not (squares > 0 and largest(move) > _SAME * largest(w)):
+            if not fall < -_SAME * size * length**2:
                 size *= 4.0
                 continue
             try:
