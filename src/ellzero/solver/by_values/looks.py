@@ -144,8 +144,10 @@ class BoundLooks(Gradients):
             return like(np.zeros(w.size), point.w)
         if self.effort and self.errors.given is None and model.spare >= 10:
             if model.spread <= 1.3 * self.level:
-                longest = LONGEST * self.errors.scale(w, np.ones(w.size))
-                self.radius = min(2.0 * self.radius, max(self.radius, longest))
+                longest, u = LONGEST * self.errors.scale(w, np.ones(w.size)), np.zeros(w.size)
+                u[model.chosen] = rng.choice(np.array([-1.0, 1.0]), model.chosen.size)
+                wider = min(2.0 * self.radius, max(self.radius, longest))
+                self.radius = wider if self.errors.reaches(wider, w, u, model.c) else self.radius
             elif model.spread > 2 * self.level:
                 self.radius /= 2
                 model.forget(w, 1.5 * self.radius)

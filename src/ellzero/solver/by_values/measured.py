@@ -40,6 +40,8 @@ class MeasuredNoise:
         The length of differences; and what it was told to be.
     reach : float
         What counts as a long way at the start.
+    straight, bent : float
+        How long differences may be, since R was seen to be a parabola so far, and how long not.
     n_values : int
         How many values were spent on it.
     origin, start, n_start : array, float, int
@@ -50,10 +52,13 @@ class MeasuredNoise:
         self.values, self.entropy, self.given = values, entropy, given
         self.level, self.mu, self.n_values = math.nan, math.nan if given is None else given, 0
         self.noisy = self.rough = False
-        self.squares = self.freedom = self.reach = 0.0
+        self.squares = self.freedom = self.reach = self.straight = 0.0
+        self.bent = math.inf
         self.start, self.n_start, self.origin = math.nan, 1, np.empty(0)
 
-    _facts = ("level", "mu", "n_values", "noisy", "rough", "squares", "freedom", "reach", "start", "n_start")
+    _facts = (
+        "level", "mu", "n_values", "noisy", "rough", "squares", "freedom", "reach", "straight", "bent", "start", "n_start",
+    )  # fmt: skip
 
     def state(self) -> dict[str, Any]:
         """What a resumed run needs."""
@@ -107,7 +112,7 @@ class MeasuredNoise:
         self.start, self.origin = base, w
         if self.given is None:  # where values are few and nothing is known, differences that slight errors do not spoil
             self.mu = self._length(w, u, base, scale) if self.noisy or glance else 1e-4 * scale
-        self.n_values, self.reach = values.counts.n_values - before, scale
+        self.n_values, self.reach, self.straight = values.counts.n_values - before, scale, self.mu
 
     def _line(self, w: np.ndarray) -> tuple[float, np.ndarray]:
         """What counts as a long way, and a direction; inside Γ one that leads somewhere, if there is one."""
@@ -174,17 +179,45 @@ class MeasuredNoise:
     def _longer(
         self, w: np.ndarray, u: np.ndarray, base: float, length: float, seen: tuple[float, float], longest: float
     ) -> float:
-        """How far R is a parabola along u as well as its noise lets see: so long may a two-sided difference be."""
-        bend, slope = seen
-        while 4 * length <= longest and self.values.affordable >= _FEW and not self.values.risk.inside:
+        """How far R is a parabola along u as well as its noise lets see: so long may a two-sided difference be.
+
+        Where the curvature was found far away, R may have been another function on the way: shorter lines tell.
+        """
+        if self.values.risk.inside:
+            return length
+        while self.values.affordable >= _FEW:
+            nearer = self._bend(w, u, base, length / 4)
+            if max(nearer) <= 10 * self.level or self._is_parabola(nearer, seen):
+                break
+            seen, length = nearer, length / 4
+        else:
+            return length
+        while 4 * length <= longest and self.values.affordable >= _FEW:
             farther = self._bend(w, u, base, 4 * length)
-            error = 0.02 * (farther[0] + farther[1])
-            if not abs(farther[0] - 16 * bend) <= 40 * self.level * 2 + error:
+            if not self._is_parabola(seen, farther):
                 break
-            if not abs(farther[1] - 4 * slope) <= 10 * self.level * 2 + error:
-                break
-            (bend, slope), length = farther, 4 * length
+            seen, length = farther, 4 * length
         return length
+
+    def reaches(self, length: float, w: np.ndarray, u: np.ndarray, base: float) -> bool:
+        """Whether differences at w, where R is `base`, may be so long: noise alone does not tell that R is no parabola."""
+        if length <= self.straight or self.values.risk.inside:
+            return True
+        if length >= self.bent or self.values.affordable < _FEW:
+            return False
+        length = min(2 * length, 0.99 * self.bent)
+        if self._is_parabola(self._bend(w, u, base, length / 4), self._bend(w, u, base, length)):
+            self.straight = length
+            return True
+        self.bent = length
+        return False
+
+    def _is_parabola(self, near: tuple[float, float], far: tuple[float, float]) -> bool:
+        """Whether what was seen four times as far is what a parabola leads to expect."""
+        error = 0.02 * (far[0] + far[1])
+        if not abs(far[0] - 16 * near[0]) <= 40 * self.level * 2 + error:
+            return False
+        return abs(far[1] - 4 * near[1]) <= 10 * self.level * 2 + error
 
     def _bend(self, w: np.ndarray, u: np.ndarray, base: float, length: float) -> tuple[float, float]:
         """|f(w + hu) - 2f(w) + f(w - hu)| and |f(w + hu) - f(w - hu)|; inside Γ from two values ahead."""

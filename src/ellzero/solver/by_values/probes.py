@@ -185,7 +185,7 @@ class ProbedGradients(Gradients):
         self.known = np.flatnonzero(found.gradient) if found.unexplained <= DENSE else self.known
         self.n_probes, self.spent = q, self.values.counts.n_values - before
         self.resolved = self.resolved or found.significant().size > 0
-        self._learn(found, slopes, w, walsh)
+        self._learn(found, slopes, w, base, walsh)
         return replace(found, gradient=found.standing_out()) if self.errors.noisy else found
 
     def lengthen(self) -> bool:
@@ -195,7 +195,7 @@ class ProbedGradients(Gradients):
         self.errors.mu = min(1e3 * self.errors.mu, self.errors.reach)
         return True
 
-    def _learn(self, found: Recovery, slopes: np.ndarray, w: np.ndarray, walsh: Walsh) -> None:
+    def _learn(self, found: Recovery, slopes: np.ndarray, w: np.ndarray, base: float, walsh: Walsh) -> None:
         """A length of differences, and how many sides they have, from what the last ones told."""
         worth, error = slopes[np.isfinite(slopes)], self._error
         if worth.size:
@@ -203,8 +203,9 @@ class ProbedGradients(Gradients):
         if not self.errors.noisy or self.errors.given is not None:
             return
         if found.spread <= 1.3 * error:  # all is explained but noise: longer differences have less of it
-            longest = LONGEST * self.errors.scale(w, walsh.rows(0, 1)[0])
-            self.errors.mu = min(1.6 * self.errors.mu, max(self.errors.mu, longest))
+            u, mu = walsh.rows(0, 1)[0], self.errors.mu
+            longer = min(1.6 * mu, max(mu, LONGEST * self.errors.scale(w, u)))
+            self.errors.mu = longer if self.errors.reaches(longer, w, u, base) else mu
         elif found.unexplained <= DENSE and found.spread > 3 * error:  # explained, but curved
             self.errors.mu /= 1.6
 
