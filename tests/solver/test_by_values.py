@@ -25,6 +25,14 @@ def quad(w):
     return float(np.sum((w[:3] - 1) ** 2))
 
 
+def water_level(t, S):
+    """min Σ(w - t)² over w >= 0 on S with Σw = 1, Σt >= 1: t less what all of them give up alike."""
+    a = np.sort(t[S])[::-1]
+    over = (np.cumsum(a) - 1) / np.arange(1, a.size + 1)
+    level = over[np.flatnonzero(a > over).max()]
+    return float(np.sum((np.maximum(t[S] - level, 0) - t[S]) ** 2))
+
+
 # Probes.
 
 
@@ -85,6 +93,19 @@ def test_gradients_cost_about_s_log_d_values():
     g = oracle(risk.at(np.zeros(2000)), 0)
     assert counts.n_values < 150
     assert set(np.flatnonzero(np.abs(g) > 1e-3)) == set(S)
+
+
+@pytest.mark.parametrize("d", [3, 5, 7, 8, 15, 20, 63])
+def test_dense_gradients_of_few_inputs(d):
+    """One slope that is kept back may fit by chance: where all of an orthogonal set are at hand, these decide."""
+    wrong = 0
+    for seed in range(20):
+        t = np.random.default_rng([seed, d]).standard_normal(d)
+        risk, counts = ez.risks.BlackBox(lambda w, t=t: float(np.sum((w - t) ** 2)), d), Counts()
+        with risk.session(counts):
+            g = ez.SparseProbes().bind(risk, counts, [seed])(risk.at(np.zeros(d)), 0)
+        wrong += np.linalg.norm(g + 2 * t) > 0.1 * np.linalg.norm(2 * t)
+    assert wrong <= (0 if d < 16 else 5)
 
 
 @pytest.mark.parametrize(("options", "match"), [({"mu": 0.0}, "mu"), ({"max_probes": 2}, "max_probes")])
@@ -203,6 +224,12 @@ def test_errors_that_depend_on_the_point_alone():
     assert quad(res.x) < 0.1
 
 
+@pytest.mark.parametrize("size", [1e-200, 1e160])
+def test_the_noise_of_extreme_values(size):
+    values = size * (3.0 + 0.1 * np.random.default_rng(0).standard_normal(7))
+    assert 0.02 < noise_of(values) / size < 0.5
+
+
 @pytest.mark.parametrize(("d", "n"), [(5, 15), (20, 40), (50, 60)])
 def test_exact_functions_in_small_budgets(d, n):
     left = []
@@ -212,6 +239,40 @@ def test_exact_functions_in_small_budgets(d, n):
         assert res.noise.exact
         left.append(f(res.x) / start)
     assert np.median(left) < 1e-3
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_differences_do_not_leave_the_parabola(seed):
+    """Four wells in a plain: far differences see nothing but noise, which is no reason for longer ones."""
+    S, t, errors = [3, 30, 60, 90], np.array([1.5, -1.0, 0.8, -1.8]), np.random.default_rng(seed)
+    truth = lambda w: float(np.sum(1 - np.exp(-((w[S] - t) ** 2) / 2)))  # noqa: E731
+    size = 0.02 * truth(np.zeros(100))
+    risk = ez.risks.BlackBox(lambda w: truth(w) + size * errors.standard_normal(), 100)
+    res = ez.minimize(risk, 4, max_queries=2000, rng=seed)
+    assert truth(res.x) < 0.02 * truth(np.zeros(100))
+    assert res.noise.mu < 5
+
+
+def test_noise_that_is_not_there_at_the_start():
+    """Errors in proportion to the length of w: where they begin, they are measured anew."""
+    f, _, f0 = idle(200, 3)
+    errors = np.random.default_rng(0)
+    risk = ez.risks.BlackBox(lambda w: f(w) + 0.03 * f0 * np.linalg.norm(w) * errors.standard_normal(), 200)
+    res = ez.minimize(risk, 5, max_queries=3000, rng=0)
+    assert not res.noise.exact
+    assert 0.01 * f0 < res.noise.level < f0
+    assert f(res.x) < 0.2 * f0
+
+
+def test_noise_that_begins_late_claims_nothing():
+    claims = 0
+    for seed in range(8):
+        errors, asked = np.random.default_rng(seed), itertools.count()
+        f = lambda w, errors=errors, asked=asked: 1.0 + (0.3 * errors.standard_normal() if next(asked) > 15 else 0)  # noqa: E731
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            claims += ez.minimize(ez.risks.BlackBox(f, 50), 5, max_queries=500, rng=seed).noise.resolved
+    assert claims == 0
 
 
 def test_a_simulator_that_is_noisy_and_fails():
@@ -337,6 +398,36 @@ def test_queries_stay_inside(gamma, method):
     assert res.violation <= 1e-12
     if method == "auto":  # the nearest sparse member is the answer
         assert res.fun <= f(ez.euclidean_projection(t, 3, gamma)) + 1e-9
+
+
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize("d", [3, 4, 5, 6, 7])
+def test_few_inputs_in_a_box(d, inside):
+    """One of three inputs is held by its bound: a gradient that knows that one alone leads nowhere."""
+    risk = ez.risks.BlackBox(lambda w: float(np.sum((w[:3] - [0.7, 0.4, -1]) ** 2)), d, inside=inside)
+    for seed in range(10):
+        res = ez.minimize(risk, 3, ez.sets.Box(0.0, 1.0), max_queries=3000, rng=seed)
+        assert res.fun == pytest.approx(1.0, abs=1e-6)
+
+
+@pytest.mark.parametrize("d", [6, 20, 30])
+def test_inside_a_simplex(d):
+    for seed in (*range(6), 15, 37, 40, 43):
+        rng = np.random.default_rng([9, d, seed])
+        S, t = np.sort(rng.choice(d, 3, replace=False)), np.zeros(d)
+        t[S] = rng.uniform(0.35, 0.9, 3)
+        risk = ez.risks.BlackBox(lambda w, t=t: float(np.sum((w - t) ** 2)), d, inside=True)
+        res = ez.minimize(risk, 3, ez.sets.Simplex(1.0), max_queries=3000, rng=seed)
+        assert res.fun <= water_level(t, S) + 1e-4
+
+
+def test_values_of_two_digits():
+    for seed in range(30):
+        f, _, f0 = idle(5 + seed % 3, seed)
+        res = ez.minimize(
+            ez.risks.BlackBox(lambda w, f=f: float(f"{f(w):.2g}"), 5 + seed % 3), 5, max_queries=2000, rng=seed
+        )
+        assert f(res.x) < 0.5 * f0
 
 
 def test_inside_a_box_off_zero_and_with_noise():

@@ -12,6 +12,7 @@ from .measured import MeasuredNoise
 
 _CLEAR = 6.0  # standard errors by which a value that was looked for is lower
 _SURE = 3.0  # or values that were not
+_SEVERAL = 4  # values that tell their spread
 _MARGIN = 1.5  # more that are expected of these, as they may turn out to be high
 
 
@@ -49,7 +50,8 @@ class Evidence:
             self._add_to_start(n)
         values = self._again(host(point), n)
         if values.size:
-            error = level * math.sqrt(1 / values.size + 1 / errors.n_start)
+            here = float(values.std(ddof=1)) if values.size >= _SEVERAL else 0.0  # there may be more noise here
+            error = math.sqrt(max(level, here) ** 2 / values.size + level**2 / errors.n_start)
             self.shown = bool(errors.start - values.mean() > _SURE * error)
 
     def _add_to_start(self, n: int) -> None:

@@ -21,11 +21,14 @@ from ..result import Counts
 from .asking import host, largest, plain
 from .evidence import Evidence
 from .measured import LONGEST
-from .noise import Noise
+from .noise import Noise, rounding
 from .probes import ProbedGradients, SparseProbes
 from .surrogate import Surrogate
 
 _WIDEST = 40  # coordinates of a model at the most
+_AGAIN = 64  # values after which a point is asked for again, then after twice as many, and so on
+_FEW = 4  # times, where there is noise
+_OTHER = 3.0  # times the noise that is known: there is another one here
 _PLACE = 2**35  # of the random numbers of designs
 
 
@@ -67,6 +70,8 @@ class BoundLooks(Gradients):
         Whether anything was gained since the last look at all coordinates.
     evidence : Evidence
         That some point is better than the start.
+    again : int
+        After how many values the point is asked for again.
     """
 
     def __init__(self, far: ProbedGradients) -> None:
@@ -77,9 +82,11 @@ class BoundLooks(Gradients):
         self.near = self.fresh = self.better = False
         self.failed = 0
         self.rent, self.price, self.radius, self.effort, self.owed = 0.0, 1.0, math.nan, 0, 0.0
-        self.gained = self.earned = 0.0
+        self.gained, self.earned, self.again = 0.0, 0.0, _AGAIN
 
-    _facts = ("near", "fresh", "better", "rent", "price", "radius", "effort", "owed", "gained", "earned", "failed")
+    _facts = (
+        "near", "fresh", "better", "rent", "price", "radius", "effort", "owed", "gained", "earned", "failed", "again",
+    )  # fmt: skip
 
     def state(self) -> dict[str, Any]:
         own = plain({name: getattr(self, name) for name in self._facts})
@@ -210,6 +217,36 @@ class BoundLooks(Gradients):
         """Whether the last look at all coordinates has found some that matter besides those of w."""
         found = self.far.last
         return found is not None and np.setdiff1d(found.significant(), np.flatnonzero(w)).size > 0
+
+    def reconsider(self, point: Point) -> Point:
+        """The point, or the start if that is better: noise is measured anew where it is not what it was there.
+
+        An answer to a question that was asked before tells, now and then: without it, whatever was lucky once would be
+        believed where errors are larger than at the start, or begin beyond it.
+        """
+        errors, values = self.errors, self.values
+        if values.counts.n_values < self.again or values.affordable < 2 * _AGAIN or values.risk.noise_changes:
+            return point
+        self.again = 2 * values.counts.n_values
+        w, start = host(point), (errors.start, errors.n_start, errors.origin)
+        found = values.at(np.repeat(w[None, :], _FEW if errors.noisy else 1, axis=0))
+        found = found[np.isfinite(found)]
+        known = self.level or 1e3 * max(errors.level, rounding(errors.start))
+        apart = (
+            float(np.std(found, ddof=1) if found.size > 1 else abs(found.mean() - point.value)) if found.size else 0.0
+        )
+        if apart <= _OTHER * known:
+            return point
+        point._value = float(found.mean())
+        errors.measure(point)
+        errors.start, errors.n_start, errors.origin = start
+        self.model.forget()
+        self.near = self.evidence.shown = False
+        self.far.kept = np.empty(0)
+        if point.value > errors.start:
+            point = values.risk.at(like(errors.origin, point.w))
+            point._value, point.trusted = errors.start, True
+        return point
 
     def after_near(self, gain: float, again: bool, limited: bool) -> None:
         """Go on with the model, or look at everything again; limited: by noise, so that more values are wanted."""

@@ -57,7 +57,8 @@ class MeasuredNoise:
         self.start, self.n_start, self.origin = math.nan, 1, np.empty(0)
 
     _facts = (
-        "level", "mu", "n_values", "noisy", "rough", "squares", "freedom", "reach", "straight", "bent", "start", "n_start",
+        "level", "mu", "n_values", "noisy", "rough", "squares", "freedom", "reach", "straight", "bent",
+        "start", "n_start",
     )  # fmt: skip
 
     def state(self) -> dict[str, Any]:
@@ -200,7 +201,7 @@ class MeasuredNoise:
         return length
 
     def reaches(self, length: float, w: np.ndarray, u: np.ndarray, base: float) -> bool:
-        """Whether differences at w, where R is `base`, may be so long: noise alone does not tell that R is no parabola."""
+        """Whether differences at w, where R is `base`, may be so long: that noise is all one sees does not tell."""
         if length <= self.straight or self.values.risk.inside:
             return True
         if length >= self.bent or self.values.affordable < _FEW:

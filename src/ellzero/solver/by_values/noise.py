@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .asking import power_of_2
+
 EPS = float(np.finfo(float).eps)
 _FEWEST = 4  # values of a table
 
@@ -54,7 +56,8 @@ def noise_of(values: np.ndarray) -> float:
     )
     if table.size < _FEWEST or not np.isfinite(table).all():
         return 0.0  # too few without a gap
-    estimates, signs = [], []
+    unit = power_of_2(float(np.abs(table).max()))  # squares of values as they are may over- or underflow
+    table, estimates, signs = table / unit, [], []
     factor = 1.0
     for order in range(1, table.size):
         table = np.diff(table)
@@ -67,8 +70,8 @@ def noise_of(values: np.ndarray) -> float:
     for j in range(len(estimates) - 2):
         three = estimates[j : j + 3]
         if max(three) <= 4 * min(three) and signs[j]:
-            return float(three[0])
-    return min(estimates)
+            return unit * float(three[0])
+    return unit * min(estimates)
 
 
 def rounding(value: float) -> float:

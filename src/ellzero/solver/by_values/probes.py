@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..._core.arrays import Array, like
-from ..._core.validation import check_count, check_positive
+from ..._core.validation import check_count, check_flag, check_positive
 from ..._core.walsh import Walsh
 from ...risks.base import Point, Risk
 from ...risks.evaluation import BudgetSpent
@@ -69,7 +69,8 @@ class SparseProbes:
     def bind(self, risk: Risk, counts: Counts, entropy: Sequence[int]) -> ProbedGradients:
         mu = None if self.mu is None else check_positive(self.mu, "mu")
         most = None if self.max_probes is None else check_count(self.max_probes, "max_probes", low=8)
-        return ProbedGradients(risk, counts, entropy, mu, self.central, most)
+        central = None if self.central is None else check_flag(self.central, "central")
+        return ProbedGradients(risk, counts, entropy, mu, central, most)
 
 
 class ProbedGradients(Gradients):

@@ -34,12 +34,12 @@ class ValueStep:
         self.size = math.nan
 
     def advance(self, point: Point, gradient: Array, project: Projector) -> Point:
-        """The next point, or the same one if no step helped."""
+        """The next point, or the same one if no step helped; the start, if it turns out that none has."""
         step = self._by_model if self.looks.near else self._by_gradient
         there = step(point, gradient, project)
         if there is not point:
             self.looks.evidence.look(there, 0.25)
-        return there
+        return self.looks.reconsider(there)
 
     def _by_gradient(self, point: Point, gradient: Array, project: Projector) -> Point:
         along = self._roughly if self.looks.far.hasty else self._along
