@@ -183,6 +183,39 @@ def test_a_sparse_matrix_is_shared_and_never_made_dense(format, monkeypatch):
     design.moments(r)
 
 
+@pytest.mark.parametrize("format", ["csr", "csc"])
+@pytest.mark.parametrize("in_blocks", [False, True])
+def test_entries_stored_in_parts_are_their_sum(format, in_blocks):
+    """As scipy means it; squares of parts are another number. What is handed in stays as it is."""
+    rng = np.random.default_rng(0)
+    rows, columns = rng.integers(0, 90, 9000), rng.integers(0, 60, 9000)
+    parts, order = rng.standard_normal(9000), np.lexsort((rng.random(9000), rows))
+    lines = np.append(0, np.cumsum(np.bincount(rows, minlength=90)))
+    stored = parts[order], columns[order], lines
+    X = sp.csr_array(stored, shape=(90, 60)) if format == "csr" else sp.csc_array(stored, shape=(60, 90))
+    A, before = X.toarray(), [part.copy() for part in (X.data, X.indices, X.indptr)]
+    y = rng.standard_normal(len(A))
+    res = ez.minimize(ez.risks.LeastSquares(ez.Blocks([X]) if in_blocks else X, y), 12)
+    assert res.fun == pytest.approx(np.mean((A @ res.x - y) ** 2), rel=1e-12)
+    np.testing.assert_allclose(as_design(X).squares, np.sum(A**2, axis=0), rtol=1e-12)
+    for part, own in zip((X.data, X.indices, X.indptr), before, strict=True):
+        np.testing.assert_array_equal(part, own)
+
+
+@pytest.mark.parametrize("format", ["csr", "csc"])
+def test_entries_out_of_order_are_no_reason_for_a_copy(format):
+    X = sp.random_array((300, 200), density=0.1, format=format, rng=np.random.default_rng(0))
+    for start, stop in zip(X.indptr[:-1], X.indptr[1:], strict=True):
+        for part in (X.data, X.indices):
+            part[start:stop] = part[start:stop][::-1].copy()
+    X = type(X)((X.data, X.indices, X.indptr), shape=X.shape)
+    design = as_design(X)
+    assert np.shares_memory(design.X.data, X.data)
+    assert np.shares_memory(design.X.indices, X.indices)
+    index = np.array([5, 3, 150])
+    np.testing.assert_array_equal(design.columns(index).dense(), X.toarray()[:, index])
+
+
 def test_an_operator_may_reuse_its_buffer():
     A = np.random.default_rng(0).standard_normal((6, 4))
     out, back = np.empty(6), np.empty(4)
