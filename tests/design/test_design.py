@@ -365,6 +365,14 @@ def test_square_sums(kind, shape):
     np.testing.assert_allclose(as_design(kind(X)).square_sums(weights), weights @ X**2, rtol=1e-12)
 
 
+def test_an_index_that_is_changed_afterwards_gathers_other_columns():
+    X = np.random.default_rng(0).standard_normal((300, 700))
+    design, index = as_design(X), np.arange(0, 20, 2)
+    for _ in range(3):
+        np.testing.assert_array_equal(design.columns(index).dense(), X[:, index])
+        index += 1
+
+
 @pytest.mark.parametrize("order", [np.ascontiguousarray, np.asfortranarray])
 def test_gathered_columns_are_those_of_the_matrix(order):
     """Whatever was gathered before: columns that are remembered are the right ones."""

@@ -143,7 +143,7 @@ class Dense(Design):
             gathered[new] = self.X[:, index[new]].T
         gathered.flags.writeable = False
         if (index[1:] > index[:-1]).all():
-            self._recent = index, gathered
+            self._recent = index.copy(), gathered  # whoever asked may change it
         return gathered.T
 
     def rows(self, index: np.ndarray) -> Dense:
