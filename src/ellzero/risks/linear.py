@@ -158,7 +158,7 @@ class LinearModel(LinearTerms):
 
     def _forward(self, w: Array, support: Array | None) -> Array:
         z = self._with_offset(self._predict(self.design, w, support))
-        return z + self._best_intercept(z) if self.fit_intercept else z
+        return self._lifted(z)[0] if self.fit_intercept else z
 
     def _gradient(self, w: Array, state: Array) -> Array:
         gradient = self._collect(self.design, self._share * self._slope(state, self.y))
@@ -243,7 +243,7 @@ class LinearModel(LinearTerms):
         if not self.fit_intercept:
             return 0.0
         w = self.as_vector(w)
-        return float(self._best_intercept(self._with_offset(self._predict(self.design, w, self._support(w)))))
+        return float(self._lifted(self._with_offset(self._predict(self.design, w, self._support(w))))[1])
 
     def with_explicit_intercept(self) -> Risk:
         return ExplicitIntercept(self) if self.fit_intercept else self

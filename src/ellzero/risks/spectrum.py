@@ -16,6 +16,12 @@ LARGEST_GRAM = 2000
 #: what is left of the squares of a constant column, relative, once its mean is taken off
 ROUNDING = 1e-14
 
+#: the same where its mean was taken off before it was squared
+_LEAST = 1e-22
+
+#: of the squares of a column: where no more is left without its mean, the mean has to be taken off before
+FAR = 1e-6
+
 _LANCZOS_STEPS = 60
 _FAILURE_PROBABILITY = 1e-10
 
@@ -39,7 +45,17 @@ def gram(design: Design, weights: np.ndarray | float, centred: bool) -> Gram:
     matrix, sums = design.moments(weights)
     total = weights * design.shape[0] if isinstance(weights, float) else float(weights.sum())
     squares = matrix.diagonal().copy()
-    return Gram(matrix - np.outer(sums, sums) / max(total, 1e-300) if centred else matrix, squares)
+    if not centred:
+        return Gram(matrix, squares)
+    found = matrix - np.outer(sums, sums) / max(total, 1e-300)
+    if (far := np.flatnonzero((found.diagonal() <= FAR * squares) & (squares > 0))).size:
+        found[far[:, None], far] = design.centred_products(far, far, weights, sums / max(total, 1e-300))
+    return Gram(found, squares)
+
+
+def is_constant(centred: np.ndarray, squares: np.ndarray, double: bool) -> np.ndarray:
+    """Which columns are, up to rounding: without their means, which were taken off in time, nearly nothing is left."""
+    return np.asarray(centred <= (_LEAST if double else ROUNDING) * squares)
 
 
 def extreme_eigenvalues(design: Design, share: Array | float, centred: bool) -> tuple[Constant, Constant]:

@@ -234,8 +234,8 @@ def minimise_on_polyhedron(
     at the boundary. None if it does not end, which degenerate problems may bring about in floating point. After the
     deadline, the member that was reached: every step is one to a better one.
 
-    Where there are many faces on the way, and the projection is given, gradient steps pass by most of them: a face costs
-    a linear system, and a gradient a product.
+    Where there are many faces on the way, and the projection is given, gradient steps pass by most of them: a face
+    costs a linear system, and a gradient a product.
     """
     size = np.sqrt(np.maximum(np.diagonal(G), 0.0))
     units = 1 / np.where(size > 0, size, 1.0)  # in these the diagonal of G is 1, and slopes compare
