@@ -180,6 +180,10 @@ class Design(ABC):
         for rows in row_blocks(self.shape):
             yield rows, to_host(in_double(self.rows(np.arange(rows.start, rows.stop)).dense()))
 
+    def doubled(self) -> Iterator[Design]:
+        """The rows in double precision, where they are, no more of them at a time than a block."""
+        raise NotImplementedError
+
     def on_host(self) -> Design:
         """The same matrix with its entries in `X`, on the host, in double precision and by columns."""
         raise NotImplementedError

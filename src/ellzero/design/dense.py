@@ -243,6 +243,9 @@ class Dense(Design):
         for rows in row_blocks(self.shape):
             yield rows, to_host(in_double(self.X[rows, :]))
 
+    def doubled(self) -> Iterator[Design]:
+        return (type(self)(in_double(self.X[rows, :])) for rows in row_blocks(self.shape))
+
     def on_host(self) -> Dense:
         return Dense(np.asfortranarray(to_host(in_double(self.X))))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
@@ -126,6 +127,9 @@ class Sparse(Design):
 
     def correlations(self, r: np.ndarray) -> np.ndarray:
         return self._transpose.astype(np.float64, copy=False) @ r  # type: ignore[no-any-return]
+
+    def doubled(self) -> Iterator[Design]:
+        yield Sparse(self.X.astype(np.float64))
 
     def on_host(self) -> Sparse:
         return Sparse(self.X.astype(np.float64, copy=False).tocsc())

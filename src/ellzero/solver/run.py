@@ -251,11 +251,12 @@ class Run:
     def _value(self, point: Point, x: Array, final: bool) -> float:
         w = to_host(x).astype(float)
         # terms may cancel, and everything that is said of the answer rests on this number; nothing is proved of a rank,
-        # for which all columns of X would be read in twice the precision
-        wanted = final and self.asked.sparsity.of_coordinates
-        close = wanted and not (point.evaluated and self.asked.risk.is_settled(w, point.value))
-        if close and (value := self.asked.risk.accurate_value(w)) is not None:
-            return value
+        # for which all columns of X would be read in twice the precision, and once in double is enough
+        risk, of_coordinates = self.asked.risk, self.asked.sparsity.of_coordinates
+        if final and not (of_coordinates and point.evaluated and risk.is_settled(w, point.value)):
+            value = risk.accurate_value(w) if of_coordinates else risk.value_in_double(w)
+            if value is not None:
+                return value
         if self.problem is not self.asked:
             return self.asked.risk.at(x).value
         if not (point.evaluated or point.risk.has_gradient):
