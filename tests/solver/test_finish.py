@@ -159,6 +159,18 @@ class TestRefit:
         assert minimise_on_polyhedron(flat, b, S.NonNegative().polyhedron(2), np.zeros(2)) is None
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_no_bound_is_exceeded_by_rounding(seed):
+    """Neither by refits in other units nor by projections there."""
+    rng = np.random.default_rng(seed)
+    X, lower, upper = rng.standard_normal((60, 40)), -rng.uniform(0.1, 0.5, 40), rng.uniform(0.1, 0.8, 40)
+    X *= rng.uniform(0.1, 10, 40)
+    y = X @ np.where(rng.random(40) < 0.5, 5.0, -5.0)
+    for method in ("auto", ez.preset("IHT-2SP", standardize=True)):
+        w = ez.minimize(ez.risks.LeastSquares(X, y), 20, ez.sets.Box(lower, upper), method, max_iter=30).x
+        assert (w >= lower).all() and (w <= upper).all()
+
+
 def many_faces(k=400, size=20, radius=10.0):
     """Groups whose l1 norms are bounded, and data that asks for more."""
     rng = np.random.default_rng(0)

@@ -56,7 +56,9 @@ class Piece:
             return self.gamma.minimise_quadratic(G, b, self.support, start, deadline), True
         s = self.units.scales[self.support]
         inner = self.units.gamma.minimise_quadratic(s[:, None] * G * s, s * b, self.support, start / s, deadline)
-        return s * inner, True
+        found = s * inner
+        # in other units a bound is another number, rounded
+        return self.gamma.project(found, self.support) if self.gamma.separable else found, True
 
     def known_minimum(self) -> np.ndarray | None:
         """argmin R over the piece for a quadratic R, where Γ solves such problems itself; None otherwise."""

@@ -13,7 +13,7 @@ from .._core.stopping import Status, Stop
 from .._core.validation import NotFinite
 from ..risks.base import Point, Risk, Session
 from ..risks.journal import Journal
-from ..sets import EmptySlice
+from ..sets import ConstraintSet, EmptySlice
 from ..sparsity import Sparsity
 from .ahead import Ahead
 from .methods import Method
@@ -96,8 +96,9 @@ class Run:
         def project(v: Array) -> tuple[Array, Array | None]:
             u, support = inner(v / scales)
             if support is None:
-                return scales * u, None
-            return scatter(scales[support] * u[support], support, u.shape[0]), support
+                return _inside(problem.gamma, scales * u), None
+            w = scatter(scales[support] * u[support], support, u.shape[0])
+            return _inside(problem.gamma, w), support
 
         return project
 
@@ -157,7 +158,7 @@ class Run:
 
     def _lower(self, w: Array) -> Array:
         w = w if self.problem is self.asked else w[: self.asked.risk.n_features]
-        return w if self.scales is None else self.scales * w
+        return w if self.scales is None else _inside(self.asked.gamma, self.scales * w)
 
     # While it runs.
 
@@ -274,6 +275,11 @@ class Run:
             return math.nan
         except NotFinite:
             return math.inf
+
+
+def _inside(gamma: ConstraintSet, w: Array) -> Array:
+    """A member that comes from other units, in which bounds are other numbers, rounded."""
+    return gamma.project(w) if gamma.separable and not gamma.whole_space else w
 
 
 def _check_values(method: Method, risk: Risk, counts: Counts) -> None:
