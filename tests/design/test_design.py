@@ -1,5 +1,6 @@
 """Every kind of data matrix answers like the dense one, without being copied or made dense."""
 
+import pickle
 import subprocess
 import sys
 import tracemalloc
@@ -363,6 +364,30 @@ def test_square_sums(kind, shape):
     rng = np.random.default_rng(0)
     X, weights = rng.standard_normal(shape) * (rng.random(shape) < 0.7), rng.random(shape[0])
     np.testing.assert_allclose(as_design(kind(X)).square_sums(weights), weights @ X**2, rtol=1e-12)
+
+
+def test_a_matrix_is_pickled_once():
+    X = np.random.default_rng(0).standard_normal((300, 700))
+    design = as_design(X)
+    design.columns(np.arange(5))
+    again = pickle.dumps(design)
+    assert len(again) < 1.05 * X.nbytes
+    np.testing.assert_array_equal(pickle.loads(again).adjoint(np.ones(300)), design.adjoint(np.ones(300)))
+
+
+def test_tensors_that_are_not_plain_numbers():
+    torch = pytest.importorskip("torch", reason="pip install ellzero[torch]")
+    X = torch.randn(50, 20, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    y = X[:, 0] + 0.1
+    for args, words in [
+        ((X, y.bfloat16()), "y must hold numbers that NumPy knows, got dtype torch.bfloat16; use y.float()"),
+        ((X.to_sparse(), y), "X must be a dense tensor, got layout torch.sparse_coo; use X.to_dense()"),
+        ((X, y.to_sparse()), "y must be a dense tensor, got layout torch.sparse_coo; use y.to_dense()"),
+    ]:
+        with pytest.raises(TypeError, match=words):
+            ez.risks.LeastSquares(*args)
+    res = ez.minimize(ez.risks.LeastSquares(X.clone().requires_grad_(True), y), 3)  # a warning is an error here
+    assert res.fun == ez.minimize(ez.risks.LeastSquares(X, y), 3).fun
 
 
 def test_an_index_that_is_changed_afterwards_gathers_other_columns():

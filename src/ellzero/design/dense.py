@@ -74,6 +74,13 @@ class Dense(Design):
         _check_finite(design.X, name)
         return design
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the other view of X, of which a copy would be made, and without what was gathered."""
+        return {name: value for name, value in vars(self).items() if name not in ("_transpose", "_recent")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _transpose=state["X"].T)
+
     def forward(self, w: Array, support: Array | None = None) -> Array:
         if support is not None and self._are_few(support):
             values = take(w, support)
