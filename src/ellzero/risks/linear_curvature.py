@@ -9,7 +9,7 @@ from .._core.arrays import Array, finfo_eps, index_like, like, namespace, to_hos
 from .curvature import Curvature
 from .known import KnownProducts
 from .point import Point
-from .spectrum import FAR, is_constant
+from .spectrum import FAR, centred_squares, is_constant
 from .terms import LinearTerms
 
 _MEANS = 100.0  # times the square of a column without its mean is that of the mean: single precision is enough
@@ -64,7 +64,7 @@ class LinearCurvature(Curvature):
             squares = self.model.design.square_sums(np.broadcast_to(self.weights, self.model.n_terms))
             self.spent += 1
         if self.model.fit_intercept:
-            squares = self.model.centred_squares(self.weights, squares, self.means)
+            squares = centred_squares(self.model.design, self.weights, squares, self.means)
         return squares + 0.5 * self.model.ridge
 
     def columns(self, index: np.ndarray) -> Array:
@@ -211,7 +211,7 @@ class LinearCurvature(Curvature):
         double = finfo_eps(design.reference) < 1e-12
         means = self.means if double else design.correlations(weights) / self.total
         squares = self.model._column_squares if self.exact else design.square_sums(weights)
-        own = self.model.centred_squares(self.weights, squares, means)
+        own = centred_squares(self.model.design, self.weights, squares, means)
         return means, (own <= FAR * squares) & (squares > 0), own == 0
 
     def block(self, index: np.ndarray) -> np.ndarray:

@@ -2,11 +2,11 @@
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._core.arrays import Array, norm, to_host
+from .._core.arrays import Array, finfo_eps, norm, to_host
 from ..design import Design
 from .base import Constant
 
@@ -21,6 +21,7 @@ _LEAST = 1e-22
 
 #: of the squares of a column: where no more is left without its mean, the mean has to be taken off before
 FAR = 1e-6
+_FAR_IN_SINGLE = 1e-3  # the means have fewer digits there
 
 _LANCZOS_STEPS = 60
 _FAILURE_PROBABILITY = 1e-10
@@ -51,6 +52,15 @@ def gram(design: Design, weights: np.ndarray | float, centred: bool) -> Gram:
     if (far := np.flatnonzero((found.diagonal() <= FAR * squares) & (squares > 0))).size:
         found[far[:, None], far] = design.centred_products(far, far, weights, sums / max(total, 1e-300))
     return Gram(found, squares)
+
+
+def centred_squares(design: Design, weights: Any, squares: np.ndarray, means: np.ndarray) -> np.ndarray:
+    """Σ_i ω_i (X_ij - m_j)² for every column j, 0 for constant ones, from Σ_i ω_i X_ij² and the means."""
+    total = weights * design.shape[0] if isinstance(weights, float) else float(weights.sum())
+    centred, double = squares - total * means**2, finfo_eps(design.reference) < 1e-12
+    if (far := np.flatnonzero((centred <= (FAR if double else _FAR_IN_SINGLE) * squares) & (squares > 0))).size:
+        centred[far] = design.centred_squares(far, weights, means)
+    return np.where(is_constant(centred, squares, double), 0.0, centred)
 
 
 def is_constant(centred: np.ndarray, squares: np.ndarray, double: bool) -> np.ndarray:

@@ -15,11 +15,10 @@ from .accuracy import EPS
 from .base import Constant, Point, Risk, changed, no_longer_exact
 from .known import KnownProducts
 from .per_row import check_offset, check_targets, check_weights
-from .spectrum import FAR, Gram, extreme_eigenvalues, gram, is_constant
+from .spectrum import FAR, Gram, centred_squares, extreme_eigenvalues, gram
 
 _TINY = 1e-290
 _LARGE = 100.0  # times all predictions: an intercept that is there to take off the means of the columns
-_NEAR = 1e-3  # of the squares of a column: what is left without a mean in single precision has three digits
 
 
 class LinearTerms(Risk):
@@ -276,19 +275,10 @@ class LinearTerms(Risk):
             return self.share * self.design.sums
         return to_host(self.design.adjoint(self.design.by_row(self.row_share))).astype(float)
 
-    def centred_squares(self, weights: Any, squares: np.ndarray, means: np.ndarray) -> np.ndarray:
-        """Σ_i ω_i (X_ij - m_j)² for every column j, 0 for constant ones, from Σ_i ω_i X_ij² and the means."""
-        total = weights * self.n_terms if isinstance(weights, float) else float(weights.sum())
-        centred, double = squares - total * means**2, finfo_eps(self.design.reference) < 1e-12
-        # means in single precision have lost their digits earlier
-        if (far := np.flatnonzero((centred <= (FAR if double else _NEAR) * squares) & (squares > 0))).size:
-            centred[far] = self.design.centred_squares(far, weights, means)
-        return np.where(is_constant(centred, squares, double), 0.0, centred)
-
     @cached_property
     def _own_squares(self) -> np.ndarray:
-        """Those of the columns less their means, in the shares of the rows."""
-        return self.centred_squares(self.row_share, self._column_squares, self._column_means)
+        """Σ_i share_i (X_ij - m_j)² for the means m of the columns."""
+        return centred_squares(self.design, self.row_share, self._column_squares, self._column_means)
 
     @cached_property
     def far_means(self) -> np.ndarray:
