@@ -1,5 +1,6 @@
 """Every kind of data matrix answers like the dense one, without being copied or made dense."""
 
+import pickle
 import subprocess
 import sys
 import tracemalloc
@@ -183,6 +184,39 @@ def test_a_sparse_matrix_is_shared_and_never_made_dense(format, monkeypatch):
     design.moments(r)
 
 
+@pytest.mark.parametrize("format", ["csr", "csc"])
+@pytest.mark.parametrize("in_blocks", [False, True])
+def test_entries_stored_in_parts_are_their_sum(format, in_blocks):
+    """As scipy means it; squares of parts are another number. What is handed in stays as it is."""
+    rng = np.random.default_rng(0)
+    rows, columns = rng.integers(0, 90, 9000), rng.integers(0, 60, 9000)
+    parts, order = rng.standard_normal(9000), np.lexsort((rng.random(9000), rows))
+    lines = np.append(0, np.cumsum(np.bincount(rows, minlength=90)))
+    stored = parts[order], columns[order], lines
+    X = sp.csr_array(stored, shape=(90, 60)) if format == "csr" else sp.csc_array(stored, shape=(60, 90))
+    A, before = X.toarray(), [part.copy() for part in (X.data, X.indices, X.indptr)]
+    y = rng.standard_normal(len(A))
+    res = ez.minimize(ez.risks.LeastSquares(ez.Blocks([X]) if in_blocks else X, y), 12)
+    assert res.fun == pytest.approx(np.mean((A @ res.x - y) ** 2), rel=1e-12)
+    np.testing.assert_allclose(as_design(X).squares, np.sum(A**2, axis=0), rtol=1e-12)
+    for part, own in zip((X.data, X.indices, X.indptr), before, strict=True):
+        np.testing.assert_array_equal(part, own)
+
+
+@pytest.mark.parametrize("format", ["csr", "csc"])
+def test_entries_out_of_order_are_no_reason_for_a_copy(format):
+    X = sp.random_array((300, 200), density=0.1, format=format, rng=np.random.default_rng(0))
+    for start, stop in zip(X.indptr[:-1], X.indptr[1:], strict=True):
+        for part in (X.data, X.indices):
+            part[start:stop] = part[start:stop][::-1].copy()
+    X = type(X)((X.data, X.indices, X.indptr), shape=X.shape)
+    design = as_design(X)
+    assert np.shares_memory(design.X.data, X.data)
+    assert np.shares_memory(design.X.indices, X.indices)
+    index = np.array([5, 3, 150])
+    np.testing.assert_array_equal(design.columns(index).dense(), X.toarray()[:, index])
+
+
 def test_an_operator_may_reuse_its_buffer():
     A = np.random.default_rng(0).standard_normal((6, 4))
     out, back = np.empty(6), np.empty(4)
@@ -330,6 +364,38 @@ def test_square_sums(kind, shape):
     rng = np.random.default_rng(0)
     X, weights = rng.standard_normal(shape) * (rng.random(shape) < 0.7), rng.random(shape[0])
     np.testing.assert_allclose(as_design(kind(X)).square_sums(weights), weights @ X**2, rtol=1e-12)
+
+
+def test_a_matrix_is_pickled_once():
+    X = np.random.default_rng(0).standard_normal((300, 700))
+    design = as_design(X)
+    design.columns(np.arange(5))
+    again = pickle.dumps(design)
+    assert len(again) < 1.05 * X.nbytes
+    np.testing.assert_array_equal(pickle.loads(again).adjoint(np.ones(300)), design.adjoint(np.ones(300)))
+
+
+def test_tensors_that_are_not_plain_numbers():
+    torch = pytest.importorskip("torch", reason="pip install ellzero[torch]")
+    X = torch.randn(50, 20, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    y = X[:, 0] + 0.1
+    for args, words in [
+        ((X, y.bfloat16()), "y must hold numbers that NumPy knows, got dtype torch.bfloat16; use y.float()"),
+        ((X.to_sparse(), y), "X must be a dense tensor, got layout torch.sparse_coo; use X.to_dense()"),
+        ((X, y.to_sparse()), "y must be a dense tensor, got layout torch.sparse_coo; use y.to_dense()"),
+    ]:
+        with pytest.raises(TypeError, match=words):
+            ez.risks.LeastSquares(*args)
+    res = ez.minimize(ez.risks.LeastSquares(X.clone().requires_grad_(True), y), 3)  # a warning is an error here
+    assert res.fun == ez.minimize(ez.risks.LeastSquares(X, y), 3).fun
+
+
+def test_an_index_that_is_changed_afterwards_gathers_other_columns():
+    X = np.random.default_rng(0).standard_normal((300, 700))
+    design, index = as_design(X), np.arange(0, 20, 2)
+    for _ in range(3):
+        np.testing.assert_array_equal(design.columns(index).dense(), X[:, index])
+        index += 1
 
 
 @pytest.mark.parametrize("order", [np.ascontiguousarray, np.asfortranarray])

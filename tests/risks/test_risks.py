@@ -205,6 +205,15 @@ def test_terms_average_to_the_whole(model, ridge, weighted, intercept):
     np.testing.assert_allclose(risk.gradient(w, mask), each[:2].mean(axis=0), atol=1e-12)
 
 
+def test_a_support_may_be_a_list():
+    risk = LeastSquares(np.random.default_rng(0).standard_normal((300, 700)), np.ones(300))
+    w = np.zeros(700)
+    w[[3, 5]] = 1.0
+    assert risk.at(w, [5, 3]).value == pytest.approx(risk.value(w), rel=1e-14)
+    with pytest.raises(ValueError, match="support must lie in 0..699, got -3"):
+        risk.at(w, [5, -3])
+
+
 def test_values_are_those_of_scikit_learn():
     for model in (LeastSquares, Logistic, Poisson, Gamma, Multinomial):
         X, y, weights, w = data(model)

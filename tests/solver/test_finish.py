@@ -1,6 +1,7 @@
 """Refit, exchanges and adaptive steps: optimality by an independent solver, and nothing that makes it worse."""
 
 import itertools
+import time
 
 import cvxpy as cp
 import numpy as np
@@ -12,6 +13,7 @@ import ellzero as ez
 from common import membership, support_preserving_sets
 from ellzero import sets as S
 from ellzero.risks.damped import Damped
+from ellzero.sets import _quadratic
 from ellzero.sets._quadratic import minimise_on_polyhedron
 from ellzero.solver.exchanges import SwapSearch, refit
 from ellzero.solver.problem import Problem
@@ -155,6 +157,55 @@ class TestRefit:
         flat = np.zeros((2, 2))  # along a direction without curvature to the boundary, and no further
         np.testing.assert_allclose(minimise_on_polyhedron(flat, b, shape, np.zeros(2)), [1.0, 0.0], atol=1e-15)
         assert minimise_on_polyhedron(flat, b, S.NonNegative().polyhedron(2), np.zeros(2)) is None
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_no_bound_is_exceeded_by_rounding(seed):
+    """Neither by refits in other units nor by projections there."""
+    rng = np.random.default_rng(seed)
+    X, lower, upper = rng.standard_normal((60, 40)), -rng.uniform(0.1, 0.5, 40), rng.uniform(0.1, 0.8, 40)
+    X *= rng.uniform(0.1, 10, 40)
+    y = X @ np.where(rng.random(40) < 0.5, 5.0, -5.0)
+    for method in ("auto", ez.preset("IHT-2SP", standardize=True)):
+        w = ez.minimize(ez.risks.LeastSquares(X, y), 20, ez.sets.Box(lower, upper), method, max_iter=30).x
+        assert (w >= lower).all() and (w <= upper).all()
+
+
+def many_faces(k=400, size=20, radius=10.0):
+    """Groups whose l1 norms are bounded, and data that asks for more."""
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((600, k))
+    A += 0.7 * np.roll(A, 1, axis=1)
+    b = A.T @ (A @ (rng.standard_normal(k) * (rng.random(k) < 0.5)))
+    return A.T @ A, b, S.GroupWise(S.L1Ball(radius), groups=np.arange(k) // size)
+
+
+def count_faces(monkeypatch):
+    faces, step = [], _quadratic._Faces._step
+    monkeypatch.setattr(_quadratic._Faces, "_step", lambda self: faces.append(1) or step(self))
+    return faces
+
+
+def test_the_search_over_faces_looks_at_the_time(monkeypatch):
+    """What it has then is a member, and no worse than where it began."""
+    G, b, gamma = many_faces()
+    faces, start = count_faces(monkeypatch), np.zeros(b.size)
+    start[::20] = 5.0
+    u = gamma.minimise_quadratic(G, b, np.arange(b.size), start, time.perf_counter())
+    assert len(faces) <= 1
+    assert np.abs(u).reshape(-1, 20).sum(axis=1).max() <= 10.0 * (1 + 1e-12)
+    assert u @ (G @ u - 2 * b) < start @ (G @ start - 2 * b)
+
+
+def test_many_faces_are_passed_by(monkeypatch):
+    """The linear minimum over the balls is the referee: no member is lower than it says."""
+    G, b, gamma = many_faces()
+    faces = count_faces(monkeypatch)
+    u = gamma.minimise_quadratic(G, b, np.arange(b.size), np.zeros(b.size))
+    assert len(faces) < 120
+    slope = 2 * (G @ u - b)
+    gap = slope @ u + 10.0 * np.abs(slope).reshape(-1, 20).max(axis=1).sum()
+    assert gap <= 1e-9 * abs(u @ (G @ u - 2 * b))
 
 
 class TestSwaps:

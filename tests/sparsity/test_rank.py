@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from scipy.optimize import minimize_scalar
 
 import ellzero as ez
 from ellzero import sets as S
@@ -258,6 +259,26 @@ class TestMinimize:
 
         smooth = ez.risks.Smooth(value, lambda w: 4 * (w - W.ravel()) ** 3 + 2 * (w - W.ravel()), 30)
         assert ez.minimize(smooth, Rank(1, (6, 5))).fun < 1e-12
+
+    @pytest.mark.parametrize("loss", ["LeastSquares", "Logistic"])
+    @pytest.mark.parametrize("kind", [np.asarray, np.asfortranarray, sparse.csr_array])
+    def test_the_last_value_is_in_double_precision(self, loss, kind):
+        rng = np.random.default_rng(0)
+        W = rng.standard_normal((20, 2)) @ rng.standard_normal((2, 30))
+        X = rng.standard_normal((500, 600)).astype(np.float32)
+        y = (X @ W.ravel() + 0.1 * rng.standard_normal(500)).astype(np.float32)
+        y = y if loss == "LeastSquares" else np.sign(y)
+        share = rng.uniform(0.5, 2, 500)
+        risk = getattr(ez.risks, loss)(kind(X), y, ridge=0.01, sample_weight=share, fit_intercept=True)
+        res = ez.minimize(risk, Rank(2, (20, 30)), max_iter=10)
+        x, y, share = res.x.astype(float), y.astype(float), share / share.sum()
+        z = X.astype(float) @ x
+
+        def value(b):
+            losses = (z + b - y) ** 2 if loss == "LeastSquares" else np.logaddexp(0, -y * (z + b))
+            return share @ losses + 0.005 * x @ x
+
+        assert res.fun == pytest.approx(minimize_scalar(value, (-1.0, 1.0), tol=1e-12).fun, rel=1e-12)
 
     def test_single_precision(self):
         rng = np.random.default_rng(2)

@@ -121,12 +121,25 @@ def as_array(values: Any, name: str) -> np.ndarray:
             f"{name} has masked entries, and what lies under a mask is not to be used: fill them "
             f"({name}.filled(...)), or drop their rows"
         )
+    check_layout(values, name)
+    if str(getattr(values, "dtype", "")) == "torch.bfloat16":
+        raise TypeError(f"{name} must hold numbers that NumPy knows, got dtype {values.dtype}; use {name}.float()")
     try:
         return np.asarray(to_host(values) if is_array(values) else values)
     except ValueError as error:
         raise ValueError(
             f"{name} must be an array of numbers; its rows have different lengths, or it is nested unevenly ({error})"
         ) from None
+
+
+def check_layout(tensor: Any, name: str) -> None:
+    """Refuse sparse tensors of torch."""
+    layout = str(getattr(tensor, "layout", ""))
+    if layout.startswith("torch.") and layout != "torch.strided":
+        raise TypeError(
+            f"{name} must be a dense tensor, got layout {layout}; use {name}.to_dense(), or for X a matrix of "
+            "scipy.sparse"
+        )
 
 
 def is_masked(values: Any) -> bool:

@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -107,6 +107,23 @@ class Design(ABC):
         A, B = (to_host(in_double(self.columns(index).dense())) for index in (left, right))
         return np.asarray(A.T @ (weights * B.T).T)
 
+    def centred_products(self, left: np.ndarray, right: np.ndarray, weights: Any, means: np.ndarray) -> np.ndarray:
+        """Σ_i ω_i (x_i - m)_I (x_i - m)_Jᵀ for columns I and J; ω may be one number.
+
+        m are the means of all columns, nearly: taken off before the products, and not after them, when what is left of
+        large numbers has lost its digits.
+        """
+        weights = self.constant(weights) if isinstance(weights, float) else weights
+        work = partial(_centred_products, left=left, right=right, means=means)
+        found, of_left, of_right, total = self.summed(work, weights)
+        return np.asarray(found - np.outer(of_left, of_right) / max(float(total), 1e-300))
+
+    def centred_squares(self, index: np.ndarray, weights: Any, means: np.ndarray) -> np.ndarray:
+        """The same of each of some columns with itself alone."""
+        weights = self.constant(weights) if isinstance(weights, float) else weights
+        found, sums, total = self.summed(partial(_centred_squares, index=index, means=means), weights)
+        return np.asarray(found - sums**2 / max(float(total), 1e-300))
+
     @property
     def size(self) -> int:
         """How many numbers of double precision take as much memory as X."""
@@ -168,6 +185,10 @@ class Design(ABC):
         """Rows and their numbers, on the host and in double precision, no more at a time than a block."""
         for rows in row_blocks(self.shape):
             yield rows, to_host(in_double(self.rows(np.arange(rows.start, rows.stop)).dense()))
+
+    def doubled(self) -> Iterator[Design]:
+        """The rows in double precision, where they are, no more of them at a time than a block."""
+        raise NotImplementedError
 
     def on_host(self) -> Design:
         """The same matrix with its entries in `X`, on the host, in double precision and by columns."""
@@ -248,6 +269,32 @@ def take(a: Array, index: Array, axis: int = 0) -> Array:
 def here(a: Array) -> Array:
     """Itself, or, if it is a vector by rows of an X that is elsewhere, all of its rows on the host."""
     return np.asarray(a) if isinstance(a, ByRow) else a
+
+
+def _centred_products(
+    design: Design, weights: np.ndarray, left: np.ndarray, right: np.ndarray, means: np.ndarray
+) -> tuple[np.ndarray, ...]:
+    """Those of some rows, the sums of the columns less their means, and that of the weights."""
+    every, place = np.unique(np.concatenate([left, right]), return_inverse=True)
+    i, j = place[: left.size], place[left.size :]
+    found, sums = np.zeros((left.size, right.size)), np.zeros(every.size)
+    for rows, block in design.columns(every)._in_double():
+        centred = block - means[every]
+        scaled = weights[rows, None] * centred
+        found += scaled[:, i].T @ centred[:, j]
+        sums += scaled.sum(axis=0)
+    return found, sums[i], sums[j], np.sum(weights)
+
+
+def _centred_squares(
+    design: Design, weights: np.ndarray, index: np.ndarray, means: np.ndarray
+) -> tuple[np.ndarray, ...]:
+    found, sums = np.zeros(index.size), np.zeros(index.size)
+    for rows, block in design._in_double():
+        centred = block[:, index] - means[index]
+        sums += weights[rows] @ centred
+        found += weights[rows] @ np.square(centred, out=centred)
+    return found, sums, np.sum(weights)
 
 
 def row_blocks(shape: tuple[int, ...], block: int = _BLOCK) -> Iterator[slice]:

@@ -74,6 +74,13 @@ class Dense(Design):
         _check_finite(design.X, name)
         return design
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the other view of X, of which a copy would be made, and without what was gathered."""
+        return {name: value for name, value in vars(self).items() if name not in ("_transpose", "_recent")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _transpose=state["X"].T)
+
     def forward(self, w: Array, support: Array | None = None) -> Array:
         if support is not None and self._are_few(support):
             values = take(w, support)
@@ -147,7 +154,7 @@ class Dense(Design):
             gathered[new] = self.X[:, index[new]].T
         gathered.flags.writeable = False
         if (index[1:] > index[:-1]).all():
-            self._recent = index, gathered
+            self._recent = index.copy(), gathered  # whoever asked may change it
         return gathered.T
 
     def rows(self, index: np.ndarray) -> Dense:
@@ -246,6 +253,9 @@ class Dense(Design):
     def _in_double(self) -> Iterator[tuple[slice, np.ndarray]]:
         for rows in row_blocks(self.shape):
             yield rows, to_host(in_double(self.X[rows, :]))
+
+    def doubled(self) -> Iterator[Design]:
+        return (type(self)(in_double(self.X[rows, :])) for rows in row_blocks(self.shape))
 
     def on_host(self) -> Dense:
         return Dense(np.asfortranarray(to_host(in_double(self.X))))

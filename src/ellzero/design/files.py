@@ -19,7 +19,7 @@ from .dense import Dense
 from .parted import Tally, entries, of_product
 from .program import Node, Program, ancestors
 from .sources import Block, RawFile, Source, rows_at_a_time
-from .sparse import Sparse
+from .sparse import Sparse, compressed
 
 #: the leaf that stands for the rows of a part, which are there while they are looked at
 ROWS = object()
@@ -248,8 +248,7 @@ def _runs(place: Any) -> Iterator[tuple[int, Any]]:
 def as_part(X: Any, dtype: np.dtype) -> Design:
     """Rows in memory as a design; nothing is checked, for that was done when they were first read."""
     if Sparse.recognises(X):
-        X = X if X.format in ("csr", "csc") else X.tocsr()  # of a cluster's chunks
-        return Sparse(X.astype(dtype, copy=False))
+        return Sparse(compressed(X).astype(dtype, copy=False))
     return Dense(np.asarray(X, dtype=dtype))
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from .._core.lazy import need
 from .._core.validation import as_array
-from .sparse import Sparse
+from .sparse import Sparse, compressed
 
 #: a block that takes its time to be fetched: long enough for that, and two of them little beside what a machine has
 _BYTES = 2**25
@@ -249,7 +249,7 @@ class Given(Source):
             X, y = item if isinstance(item, (tuple, list)) and len(item) == 2 else (item, None)
             y = None if y is None else np.asarray(y)
             sparse = Sparse.recognises(X)
-            X = _compressed(X) if sparse else as_array(X, "X")
+            X = compressed(X) if sparse else as_array(X, "X")
             if X.ndim != 2 or (y is not None and len(y) != X.shape[0]):
                 raise ValueError(
                     f"a block must be X of shape (rows, columns), or a pair of it and y with as many entries as rows; "
@@ -334,10 +334,6 @@ class Stack(Source):
                 for block in source.blocks(columns, mine):
                     block.number += first
                     yield block
-
-
-def _compressed(X: Any) -> Any:
-    return X if X.format in ("csr", "csc") else X.tocsr()
 
 
 def many_rows(n_columns: int, dtype: np.dtype) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
@@ -13,6 +14,7 @@ from .across import Across
 from .base import SMALL, Design, check_kind, is_native_float, not_finite
 
 _FEW = 4  # below 1/4 of the columns a gather is cheaper than the whole product
+_IN_BLOCK = 2**20  # entries sorted at a time
 _QUICK = 5e7  # products of numbers that nobody waits for
 
 
@@ -40,6 +42,7 @@ class Sparse(Design):
 
         check_kind(X.dtype, name)
         X = csc_array(X) if X.format == "csc" else csr_array(X)  # shares its numbers with what was handed in
+        X = compressed(X)
         if not is_native_float(X.dtype):
             X = X.astype(np.float64)
         if not np.isfinite(X.data).all():
@@ -130,6 +133,9 @@ class Sparse(Design):
     def correlations(self, r: np.ndarray) -> np.ndarray:
         return self._transpose.astype(np.float64, copy=False) @ r  # type: ignore[no-any-return]
 
+    def doubled(self) -> Iterator[Design]:
+        yield Sparse(self.X.astype(np.float64))
+
     def on_host(self) -> Sparse:
         return Sparse(self.X.astype(np.float64, copy=False).tocsc())
 
@@ -152,3 +158,26 @@ class Sparse(Design):
 
     def symmetrised(self) -> Sparse:
         return Sparse((0.5 * self.X + 0.5 * self.X.T).asformat(self.X.format))
+
+
+def compressed(X: Any) -> Any:
+    """X in CSR or CSC form with every entry in one place: scipy means the sum of those that are stored in parts."""
+    X = X if X.format in ("csr", "csc") else X.tocsr()
+    if _repeats(X):
+        X = X.copy()
+        X.sum_duplicates()
+    return X
+
+
+def _repeats(X: Any) -> bool:
+    """Whether some entry is stored in parts, the sum of whose squares is not its square."""
+    if X.has_canonical_format:
+        return False
+    lines = X if X.format == "csr" else X.T
+    step = max(1, lines.shape[0] * _IN_BLOCK // max(X.nnz, 1))
+    for start in range(0, lines.shape[0], step):
+        part = lines[start : start + step]  # a copy: what was handed in stays in its order
+        part.sort_indices()
+        if not part.has_canonical_format:
+            return True
+    return False

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from .._core.arrays import Array, index_like, like, namespace, to_host
+from .._core.validation import check_layout
 from .base import row_blocks
 from .dense import Dense
 
@@ -48,7 +49,8 @@ class Tensors(Dense):
                 f"{name} must be in single or double precision, got {X.dtype}, of which sums keep two or three digits; "
                 f"use {name}.float()"
             )
-        return super().read(X, name)
+        check_layout(X, name)
+        return super().read(X.detach(), name)  # R is no part of what its owner differentiates
 
     def forward(self, w: Array, support: Array | None = None) -> Array:
         with _all_digits(w):

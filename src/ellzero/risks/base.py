@@ -134,6 +134,8 @@ class Risk(SelfKnowledge, ABC):
 
     def at(self, w: Array, support: Array | None = None) -> Point:
         """The risk at w; see `Point`."""
+        if support is not None and not hasattr(support, "dtype"):
+            support = index_like(check_indices(support, self.n_features, "support"), self.zero)
         return Point(self, w, support)
 
     @property

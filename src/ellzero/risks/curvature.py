@@ -9,6 +9,7 @@ import numpy as np
 
 from .._core.arrays import Array, index_like, like, to_host
 from ..design import Design
+from .point import Point
 
 _TOGETHER = 64  # columns whose products are as quick as those of a few
 
@@ -117,6 +118,10 @@ class Curvature(ABC):
             place = np.where(some >= 0, np.searchsorted(members, some), members.size)
             found[start : start + step] = block[place[:, :, None], place[:, None, :]]
         return found
+
+    def pull(self, origin: Point, index: np.ndarray) -> np.ndarray:
+        """-½∇R at some coordinates of the origin, as accurately as G is known."""
+        return np.asarray(-0.5 * to_host(origin.gradient).astype(float)[index])
 
     def correction(self, w: np.ndarray, state: Any) -> np.ndarray | None:
         """argmin R(w + u) over u for a quadratic R, more accurately than by G; None where there is no better way.

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from .._core.arrays import Array, index_like, namespace, to_host
+from .._core.arrays import Array, finfo_eps, index_like, namespace, to_host
 from .._core.directions import Directions
 from .._core.validation import check_indices, check_nonnegative
 from ..design import as_design, here, in_double, take
@@ -158,7 +158,7 @@ class LinearModel(LinearTerms):
 
     def _forward(self, w: Array, support: Array | None) -> Array:
         z = self._with_offset(self._predict(self.design, w, support))
-        return z + self._best_intercept(z) if self.fit_intercept else z
+        return self._lifted(z)[0] if self.fit_intercept else z
 
     def _gradient(self, w: Array, state: Array) -> Array:
         gradient = self._collect(self.design, self._share * self._slope(state, self.y))
@@ -243,7 +243,7 @@ class LinearModel(LinearTerms):
         if not self.fit_intercept:
             return 0.0
         w = self.as_vector(w)
-        return float(self._best_intercept(self._with_offset(self._predict(self.design, w, self._support(w)))))
+        return float(self._lifted(self._with_offset(self._predict(self.design, w, self._support(w))))[1])
 
     def with_explicit_intercept(self) -> Risk:
         return ExplicitIntercept(self) if self.fit_intercept else self
@@ -367,6 +367,16 @@ class LinearModel(LinearTerms):
 
     def measured(self, w: np.ndarray, support: np.ndarray, *, closely: bool = True) -> Measured | None:
         return measure(self, w, support, closely=closely)
+
+    def value_in_double(self, w: np.ndarray) -> float | None:
+        """By one look at X, of which no more than a block is copied."""
+        if finfo_eps(self.design.reference) < 1e-12 or self.design.parted or not self.readable:
+            return None
+        z = np.concatenate([to_host(self._predict(part, part.asarray(w))) for part in self.design.doubled()])
+        rest = self.on_host(np.empty(0, dtype=np.intp))
+        z = rest._with_offset(z)
+        z = rest._lifted(z)[0] if self.fit_intercept else z
+        return rest._mean_loss(z) + 0.5 * self.ridge * float(w @ w)
 
     def enclosed_gradient(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return enclosed_gradient(self, w) or super().enclosed_gradient(w)

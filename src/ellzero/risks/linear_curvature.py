@@ -8,7 +8,8 @@ import numpy as np
 from .._core.arrays import Array, finfo_eps, index_like, like, namespace, to_host, waits
 from .curvature import Curvature
 from .known import KnownProducts
-from .spectrum import ROUNDING
+from .point import Point
+from .spectrum import FAR, centred_squares, is_constant
 from .terms import LinearTerms
 
 _MEANS = 100.0  # times the square of a column without its mean is that of the mean: single precision is enough
@@ -63,8 +64,7 @@ class LinearCurvature(Curvature):
             squares = self.model.design.square_sums(np.broadcast_to(self.weights, self.model.n_terms))
             self.spent += 1
         if self.model.fit_intercept:
-            centred = squares - self.total * self.means**2
-            squares = np.where(centred > ROUNDING * squares, centred, 0.0)
+            squares = centred_squares(self.model.design, self.weights, squares, self.means)
         return squares + 0.5 * self.model.ridge
 
     def columns(self, index: np.ndarray) -> Array:
@@ -97,8 +97,10 @@ class LinearCurvature(Curvature):
 
     def images(self, index: np.ndarray, vectors: np.ndarray) -> Array:
         """G[:, index] @ vectors, at one product with X for each vector; on its device if X is on one."""
-        design = self.model.design
+        design, far = self.model.design, self._far[index].any()
         z = design.spanned(index, vectors)
+        if far:
+            z = self._centred(z, self.means[index] @ vectors)
         if design.parted:
             images = self._elsewhere(z)
         elif waits(z):
@@ -108,11 +110,19 @@ class LinearCurvature(Curvature):
             z = (self.weights if isinstance(self.weights, float) else self.weights[:, None]) * to_host(z)
             images = to_host(design.adjoint(design.asarray(z))).astype(float, copy=False)
         self.spent += vectors.shape[1]
-        if self.model.fit_intercept:
+        if self.model.fit_intercept and not far:
             images -= self.total * like(np.outer(self.means, self.means[index] @ vectors), images)
         if self.model.ridge:
             images[index_like(index, images)] += 0.5 * self.model.ridge * like(vectors, images)
         return images
+
+    def pull(self, origin: Point, index: np.ndarray) -> np.ndarray:
+        single = finfo_eps(self.model.design.reference) > 1e-12 and not self.model.design.parted
+        if not (self.exact and single and self.model.fit_intercept and self.model.n_outputs == 1) or self._varied:
+            return super().pull(origin, index)
+        share, y = self.model.double_share, self.model._double_residual
+        design = self.model.design.columns(index_like(index, self.model.design.reference))
+        return design.correlations(share * (y - share @ y)) * (self.total / float(share.sum()))
 
     @property
     def is_rough(self) -> bool:
@@ -133,6 +143,19 @@ class LinearCurvature(Curvature):
             out[:, index] += 0.5 * self.model.ridge * vectors.T
 
     @cached_property
+    def _far(self) -> np.ndarray:
+        """Columns from which the mean has to be taken before anything is multiplied with them."""
+        if not self.model.fit_intercept or self.model.design.parted:
+            return np.zeros(self.model.design.shape[1], dtype=bool)
+        return self.model.far_means
+
+    def _centred(self, z: Array, mean: np.ndarray) -> Array:
+        """Predictions less their mean, which is known, nearly: what its rounding leaves comes to light without it."""
+        z = z - like(mean, z)
+        weights = np.broadcast_to(self.weights, self.model.n_terms) / self.total
+        return z - like(weights, z) @ z
+
+    @cached_property
     def _varied(self) -> bool:
         """Whether columns are not much larger than what they are without their means."""
         squares = self.total * self.means**2
@@ -147,8 +170,10 @@ class LinearCurvature(Curvature):
     def apply(self, vector: np.ndarray) -> np.ndarray:
         design = self.model.design
         z = to_host(design.forward(design.asarray(vector)))
+        if far := bool(self._far.any()):
+            z = self._centred(z, self.means @ vector)
         image = to_host(design.adjoint(design.asarray(self.weights * z))).astype(float)
-        if self.model.fit_intercept:
+        if self.model.fit_intercept and not far:
             image -= self.total * float(self.means @ vector) * self.means
         return image + 0.5 * self.model.ridge * vector
 
@@ -171,19 +196,23 @@ class LinearCurvature(Curvature):
         """The same without the ridge."""
         found = self.model.design.products(rows, columns, self.weights)
         if self.model.fit_intercept:
-            means, constant = self._double_means
+            means, far, constant = self._double_means
             found -= self.total * np.outer(means[rows], means[columns])
+            if (i := np.flatnonzero(far[rows])).size and (j := np.flatnonzero(far[columns])).size:
+                own = self.model.design.centred_products(rows[i], columns[j], self.weights, means)
+                found[i[:, None], j] = own
             found[constant[rows]], found[:, constant[columns]] = 0.0, 0.0
         return found
 
     @cached_property
-    def _double_means(self) -> tuple[np.ndarray, np.ndarray]:
-        """The means of the columns in double precision, and which columns are constant up to rounding."""
+    def _double_means(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The means of the columns in double precision, where they are far from 0, and which columns are constant."""
         design, weights = self.model.design, np.broadcast_to(self.weights, self.model.n_terms)
         double = finfo_eps(design.reference) < 1e-12
         means = self.means if double else design.correlations(weights) / self.total
         squares = self.model._column_squares if self.exact else design.square_sums(weights)
-        return means, squares - self.total * means**2 <= ROUNDING * squares
+        own = centred_squares(self.model.design, self.weights, squares, means)
+        return means, (own <= FAR * squares) & (squares > 0), own == 0
 
     def block(self, index: np.ndarray) -> np.ndarray:
         """G[index, index], from these columns of X alone."""
@@ -194,7 +223,8 @@ class LinearCurvature(Curvature):
         whole = index.size == self.model.design.shape[1]  # a refit asks for all of its few columns
         block, squares = self.model.gram(self.weights, None if whole else index)
         if self.model.fit_intercept:
-            constant = np.diagonal(block) <= ROUNDING * squares
+            double = finfo_eps(self.model.design.reference) < 1e-12
+            constant = is_constant(np.diagonal(block), squares, double)
             block[constant], block[:, constant] = 0.0, 0.0
         if self.model.ridge:
             block[np.diag_indices_from(block)] += 0.5 * self.model.ridge

@@ -61,6 +61,10 @@ class SelfKnowledge:
         """Whether a value of R(w) in the working precision is known to be good to twelve digits."""
         return False
 
+    def value_in_double(self, w: np.ndarray) -> float | None:
+        """R(w) in double precision, where R itself is computed in single precision."""
+        return None
+
     def measured(self, w: np.ndarray, support: np.ndarray, *, closely: bool = True) -> Measured | None:
         """R at w, zero outside the support, with the sizes of its rounding errors; None where these are not known.
 

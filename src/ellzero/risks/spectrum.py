@@ -2,11 +2,11 @@
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._core.arrays import Array, norm, to_host
+from .._core.arrays import Array, finfo_eps, norm, to_host
 from ..design import Design
 from .base import Constant
 
@@ -15,6 +15,13 @@ LARGEST_GRAM = 2000
 
 #: what is left of the squares of a constant column, relative, once its mean is taken off
 ROUNDING = 1e-14
+
+#: the same where its mean was taken off before it was squared
+_LEAST = 1e-22
+
+#: of the squares of a column: where no more is left without its mean, the mean has to be taken off before
+FAR = 1e-6
+_FAR_IN_SINGLE = 1e-3  # the means have fewer digits there
 
 _LANCZOS_STEPS = 60
 _FAILURE_PROBABILITY = 1e-10
@@ -39,7 +46,26 @@ def gram(design: Design, weights: np.ndarray | float, centred: bool) -> Gram:
     matrix, sums = design.moments(weights)
     total = weights * design.shape[0] if isinstance(weights, float) else float(weights.sum())
     squares = matrix.diagonal().copy()
-    return Gram(matrix - np.outer(sums, sums) / max(total, 1e-300) if centred else matrix, squares)
+    if not centred:
+        return Gram(matrix, squares)
+    found = matrix - np.outer(sums, sums) / max(total, 1e-300)
+    if (far := np.flatnonzero((found.diagonal() <= FAR * squares) & (squares > 0))).size:
+        found[far[:, None], far] = design.centred_products(far, far, weights, sums / max(total, 1e-300))
+    return Gram(found, squares)
+
+
+def centred_squares(design: Design, weights: Any, squares: np.ndarray, means: np.ndarray) -> np.ndarray:
+    """Σ_i ω_i (X_ij - m_j)² for every column j, 0 for constant ones, from Σ_i ω_i X_ij² and the means."""
+    total = weights * design.shape[0] if isinstance(weights, float) else float(weights.sum())
+    centred, double = squares - total * means**2, finfo_eps(design.reference) < 1e-12
+    if (far := np.flatnonzero((centred <= (FAR if double else _FAR_IN_SINGLE) * squares) & (squares > 0))).size:
+        centred[far] = design.centred_squares(far, weights, means)
+    return np.where(is_constant(centred, squares, double), 0.0, centred)
+
+
+def is_constant(centred: np.ndarray, squares: np.ndarray, double: bool) -> np.ndarray:
+    """Which columns are, up to rounding: without their means, which were taken off in time, nearly nothing is left."""
+    return np.asarray(centred <= (_LEAST if double else ROUNDING) * squares)
 
 
 def extreme_eigenvalues(design: Design, share: Array | float, centred: bool) -> tuple[Constant, Constant]:

@@ -15,9 +15,10 @@ from .accuracy import EPS
 from .base import Constant, Point, Risk, changed, no_longer_exact
 from .known import KnownProducts
 from .per_row import check_offset, check_targets, check_weights
-from .spectrum import Gram, extreme_eigenvalues, gram
+from .spectrum import FAR, Gram, centred_squares, extreme_eigenvalues, gram
 
 _TINY = 1e-290
+_LARGE = 100.0  # times all predictions: an intercept that is there to take off the means of the columns
 
 
 class LinearTerms(Risk):
@@ -160,6 +161,15 @@ class LinearTerms(Risk):
 
     # The intercept.
 
+    def _lifted(self, z: Array) -> tuple[Array, Any]:
+        """The predictions with the intercept that is best for them, and it."""
+        b = self._best_intercept(z)
+        z = z + b
+        if self._of_residual and isinstance(z, np.ndarray) and z.ndim == 1 and abs(b) > _LARGE * np.abs(z).max():
+            rest = self._best_intercept(z)  # of so large numbers the sum has few digits, and the intercept, too
+            return z + rest, b + rest
+        return z, b
+
     def _best_intercept(self, z: Array) -> Array | float:
         """The root of the increasing function b ↦ Σ share ℓ'(z + b), by Newton's method inside a bracket."""
         eps = finfo_eps(self.design.reference)
@@ -266,12 +276,20 @@ class LinearTerms(Risk):
         return to_host(self.design.adjoint(self.design.by_row(self.row_share))).astype(float)
 
     @cached_property
+    def _own_squares(self) -> np.ndarray:
+        """Σ_i share_i (X_ij - m_j)² for the means m of the columns."""
+        return centred_squares(self.design, self.row_share, self._column_squares, self._column_means)
+
+    @cached_property
+    def far_means(self) -> np.ndarray:
+        """Which columns are far from 0 beside their spread, so that products of them have few digits."""
+        return (self._own_squares <= FAR * self._column_squares) & (self._column_squares > 0)
+
+    @cached_property
     def _column_scales(self) -> np.ndarray:
         squares = self._column_squares
         if self.fit_intercept:
-            centred = squares - self._column_means**2
-            # what is left of a constant column is rounding
-            squares = np.where(centred > 1e4 * finfo_eps(self.design.reference) * squares, centred, squares)
+            squares = np.where(self._own_squares > 0, self._own_squares, squares)
         return np.tile(1 / np.sqrt(np.where(squares > 0, squares, 1.0)), self.n_outputs)
 
     @property

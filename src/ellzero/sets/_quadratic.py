@@ -12,6 +12,7 @@ from .polyhedron import Polyhedron
 
 _EDGE = 1e-12  # relative: what lies so near a bound or a cap is on it
 _PATIENCE = 3  # pivots of all that is wrong after which it may be no less
+_LARGE, _SLOW, _STEPS = 300, 50, 200  # unknowns, faces after which there are many of them, and gradient steps then
 _STUCK = 1e-6  # how far from a set a point may be that no cut moves any more, relative to its size
 
 
@@ -109,7 +110,12 @@ def minimise_non_negative(
 
 
 def minimise_by_gradients(
-    G: np.ndarray, b: np.ndarray, project: Callable[[np.ndarray], np.ndarray], start: np.ndarray, deadline: float
+    G: np.ndarray,
+    b: np.ndarray,
+    project: Callable[[np.ndarray], np.ndarray],
+    start: np.ndarray,
+    deadline: float,
+    max_steps: int = 5000,
 ) -> np.ndarray:
     """Accelerated projected gradient steps on uᵀGu - 2bᵀu that start anew when they go the wrong way."""
     L = float(np.linalg.eigvalsh(G)[-1])
@@ -117,7 +123,7 @@ def minimise_by_gradients(
         return start
     size, u, y = 1 / L, start, start
     t, before = 1.0, math.inf
-    for step in range(5000):
+    for step in range(max_steps):
         following = project(y - size * (G @ y - b))
         moved = following - u
         if (y - following) @ moved > 0:
@@ -211,21 +217,38 @@ def in_lp_ball(G: np.ndarray, b: np.ndarray, p: float, radius: float, start: np.
     return np.asarray(radius * u / max(1.0, float(np.sum(np.abs(u) ** p)) ** (1 / p)))
 
 
-def minimise_on_polyhedron(G: np.ndarray, b: np.ndarray, shape: Polyhedron, start: np.ndarray) -> np.ndarray | None:
+def minimise_on_polyhedron(
+    G: np.ndarray,
+    b: np.ndarray,
+    shape: Polyhedron,
+    start: np.ndarray,
+    deadline: float = math.inf,
+    project: Callable[[np.ndarray], np.ndarray] | None = None,
+) -> np.ndarray | None:
     """argmin uᵀGu - 2bᵀu over lower <= u <= upper, A|u| <= h (= where demanded), for positive semidefinite G.
 
     The primal method of active sets, from a member: entries are free, at a bound or, under a cap on |u|, at zero; on
     the face of the free ones and of the tight caps the answer is one linear system. The way there ends at the first
     bound, zero or cap; once it is free, what has the most to gain is let go. Columns that depend on each other are no
     obstacle: among all answers on a face the nearest is taken, and along a direction without curvature the way ends
-    at the boundary. None if it does not end, which degenerate problems may bring about in floating point.
+    at the boundary. None if it does not end, which degenerate problems may bring about in floating point. After the
+    deadline, the member that was reached: every step is one to a better one.
+
+    Where there are many faces on the way, and the projection is given, gradient steps pass by most of them: a face
+    costs a linear system, and a gradient a product.
     """
     size = np.sqrt(np.maximum(np.diagonal(G), 0.0))
     units = 1 / np.where(size > 0, size, 1.0)  # in these the diagonal of G is 1, and slopes compare
     rows = shape.A * units
     size = rows.max(axis=1, initial=1e-300)
     scaled = Polyhedron(shape.lower / units, shape.upper / units, rows / size[:, None], shape.h / size, shape.equal)
-    found = _Faces(units[:, None] * G * units, units * b, scaled, start / units).run()
+
+    def nearer(u: np.ndarray) -> np.ndarray:
+        here = units * u
+        there = here if project is None else minimise_by_gradients(G, b, project, here, deadline, _STEPS)
+        return u if there is here or there @ (G @ there - 2 * b) > here @ (G @ here - 2 * b) else there / units
+
+    found = _Faces(units[:, None] * G * units, units * b, scaled, start / units).run(deadline, nearer)
     return None if found is None else np.clip(units * found, shape.lower, shape.upper)
 
 
@@ -236,22 +259,36 @@ class _Faces:
         self.G, self.b, self.shape = G, b, shape
         self.lower, self.upper = shape.lower, shape.upper
         self.bent = shape.A.any(axis=0) & (self.lower < 0) & (self.upper > 0)  # |u_i| has its kink inside
-        u = np.clip(start, self.lower, self.upper)
+        self._begin(start)
+
+    def _begin(self, start: np.ndarray) -> None:
+        """With the entries and caps that are at their bounds there."""
+        shape, u = self.shape, np.clip(start, self.lower, self.upper)
         near = _EDGE * np.abs(u).max(initial=0.0)
         for edge in (self.lower, self.upper):
             u = np.where(np.isfinite(edge) & (np.abs(u - edge) <= _EDGE * np.abs(edge)), edge, u)
         self.u = np.where(self.bent & (np.abs(u) <= near), 0.0, u)
         self.sign = np.where(np.where(self.bent, self.u < 0, self.lower < 0), -1.0, 1.0)  # of what is under a cap
         self.free = (self.u > self.lower) & (self.u < self.upper) & ~(self.bent & (self.u == 0))
-        self.tight = shape.equal.copy()
+        self.tight = shape.equal | self._reached()
         for row in np.flatnonzero(shape.equal):  # an equation needs entries that can move
             if not (self.free & (shape.A[row] > 0)).any():
                 self.free |= (shape.A[row] > 0) & (self.lower < self.upper)
 
-    def run(self) -> np.ndarray | None:
-        """The answer, or None."""
+    def _reached(self) -> np.ndarray:
+        """The caps that are tight at the start, where no two of them can depend on each other."""
+        A, h = self.shape.A, self.shape.h
+        if (np.count_nonzero(A, axis=0) > 1).any():
+            return np.zeros(h.size, dtype=bool)
+        reached = A @ (self.sign * self.u) >= h - _EDGE * np.abs(h)
+        return np.asarray(reached & (A[:, self.free] > 0).any(axis=1))
+
+    def run(self, deadline: float, nearer: Callable[[np.ndarray], np.ndarray]) -> np.ndarray | None:
+        """The answer, or None; after the deadline, the member that was reached."""
         limit = 20 * (self.b.size + self.tight.size) + 50
         for count in range(limit):
+            if count == _SLOW and self.b.size >= _LARGE:
+                self._begin(nearer(self.u))
             step, multiplier, endless = self._step()
             length, blocked = self._room(step, math.inf if endless else 1.0)
             if not math.isfinite(length):
@@ -263,6 +300,8 @@ class _Faces:
                 self.free[blocked[1]], self.u[blocked[1]] = False, self._edge
             elif not self._let_go(multiplier, any_one=count > limit // 2):
                 return self.u if np.isfinite(self.u).all() else None
+            if time.perf_counter() > deadline:
+                return self.u
         return None
 
     def _step(self) -> tuple[np.ndarray, np.ndarray, bool]:

@@ -40,9 +40,9 @@ def minimise_on_slice(
         part = gamma.slice_on(support) if shape is None else None
     if shape is not None:
         start = start if shape.contains(start) else project(start)
-        found = free if shape.contains(free) else minimise_on_polyhedron(G, b, shape, start)
+        found = free if shape.contains(free) else minimise_on_polyhedron(G, b, shape, start, deadline, project)
         if found is None:  # degenerate: what depends on each other is told apart by a hair
-            found = minimise_on_polyhedron(G + 1e-11 * np.diag(np.diagonal(G)), b, shape, start)
+            found = minimise_on_polyhedron(G + 1e-11 * np.diag(np.diagonal(G)), b, shape, start, deadline)
     elif part is not None and b.size <= _FEW and (factors := part._factors()):  # to project onto all takes longest
         found = minimise_by_cuts(G, b, factors, deadline)[0]
         found = None if found is None else project(found)

@@ -56,7 +56,9 @@ class Piece:
             return self.gamma.minimise_quadratic(G, b, self.support, start, deadline), True
         s = self.units.scales[self.support]
         inner = self.units.gamma.minimise_quadratic(s[:, None] * G * s, s * b, self.support, start / s, deadline)
-        return s * inner, True
+        found = s * inner
+        # in other units a bound is another number, rounded
+        return self.gamma.project(found, self.support) if self.gamma.separable else found, True
 
     def known_minimum(self) -> np.ndarray | None:
         """argmin R over the piece for a quadratic R, where Γ solves such problems itself; None otherwise."""
@@ -67,7 +69,8 @@ class Piece:
         model = self.risk.curvature(origin)
         if model is None or not model.exact:
             return None
-        G, b = model.block(np.arange(self.support.size)), -0.5 * to_host(origin.gradient).astype(float)
+        every = np.arange(self.support.size)
+        G, b = model.block(every), model.pull(origin, every)
         return gamma.quadratic_minimum(G, b, self.support)
 
 
@@ -112,7 +115,7 @@ def _from_products(
     model = risk.curvature(origin)
     if model is None or not (model.exact and model.remembers(support.size)):
         return None
-    G, b = model.block(support), -0.5 * to_host(origin.gradient)[support].astype(float)
+    G, b = model.block(support), model.pull(origin, support)
     if not (np.isfinite(G).all() and np.isfinite(b).all()):
         return None
     first = np.zeros(support.size) if start is None else to_host(start)[support].astype(float)
@@ -162,7 +165,8 @@ def _in_one_step(piece: Piece, here: Point, model: Curvature, deadline: float) -
         if found is not None and (accurate or model.corrects):
             there = part.at(like(found, here.w))
             return there if accurate else _polished(model, there)
-    G, b = model.block(np.arange(values.size)), -0.5 * to_host(part.at(part.zero).gradient).astype(float)
+    every = np.arange(values.size)
+    G, b = model.block(every), model.pull(part.at(part.zero), every)
     if not (np.isfinite(G).all() and np.isfinite(b).all()):
         return accelerated(piece, here, deadline)
     target, accurate = piece.minimise(G, b, values, deadline)

@@ -13,7 +13,7 @@ from .._core.stopping import Status, Stop
 from .._core.validation import NotFinite
 from ..risks.base import Point, Risk, Session
 from ..risks.journal import Journal
-from ..sets import EmptySlice
+from ..sets import ConstraintSet, EmptySlice
 from ..sparsity import Sparsity
 from .ahead import Ahead
 from .methods import Method
@@ -96,8 +96,9 @@ class Run:
         def project(v: Array) -> tuple[Array, Array | None]:
             u, support = inner(v / scales)
             if support is None:
-                return scales * u, None
-            return scatter(scales[support] * u[support], support, u.shape[0]), support
+                return _inside(problem.gamma, scales * u), None
+            w = scatter(scales[support] * u[support], support, u.shape[0])
+            return _inside(problem.gamma, w), support
 
         return project
 
@@ -157,7 +158,7 @@ class Run:
 
     def _lower(self, w: Array) -> Array:
         w = w if self.problem is self.asked else w[: self.asked.risk.n_features]
-        return w if self.scales is None else self.scales * w
+        return w if self.scales is None else _inside(self.asked.gamma, self.scales * w)
 
     # While it runs.
 
@@ -251,11 +252,12 @@ class Run:
     def _value(self, point: Point, x: Array, final: bool) -> float:
         w = to_host(x).astype(float)
         # terms may cancel, and everything that is said of the answer rests on this number; nothing is proved of a rank,
-        # for which all columns of X would be read in twice the precision
-        wanted = final and self.asked.sparsity.of_coordinates
-        close = wanted and not (point.evaluated and self.asked.risk.is_settled(w, point.value))
-        if close and (value := self.asked.risk.accurate_value(w)) is not None:
-            return value
+        # for which all columns of X would be read in twice the precision, and once in double is enough
+        risk, of_coordinates = self.asked.risk, self.asked.sparsity.of_coordinates
+        if final and not (of_coordinates and point.evaluated and risk.is_settled(w, point.value)):
+            value = risk.accurate_value(w) if of_coordinates else risk.value_in_double(w)
+            if value is not None:
+                return value
         if self.problem is not self.asked:
             return self.asked.risk.at(x).value
         if not (point.evaluated or point.risk.has_gradient):
@@ -273,6 +275,11 @@ class Run:
             return math.nan
         except NotFinite:
             return math.inf
+
+
+def _inside(gamma: ConstraintSet, w: Array) -> Array:
+    """A member that comes from other units, in which bounds are other numbers, rounded."""
+    return gamma.project(w) if gamma.separable and not gamma.whole_space else w
 
 
 def _check_values(method: Method, risk: Risk, counts: Counts) -> None:

@@ -1,0 +1,91 @@
+"""Columns whose mean is large beside their spread: with an intercept, the best values on a support keep their digits."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.optimize import nnls
+
+import ellzero as ez
+
+KINDS = {
+    "C": np.ascontiguousarray,
+    "F": np.asfortranarray,
+    "sparse": sp.csr_array,
+    "blocks": lambda X: ez.Blocks([X[:100], X[100:]]),
+}
+
+
+def draw(k, mean, n=400, p=600):
+    rng = np.random.default_rng(k)
+    X, w = rng.standard_normal((n, p)), np.zeros(p)
+    w[rng.choice(p, k, replace=False)] = rng.choice([-1, 1], k) * rng.uniform(1, 2, k)
+    return X + mean, X @ w + 0.5 * rng.standard_normal(n)
+
+
+def centred(X, y):
+    X, y = X.astype(float), y.astype(float)
+    return X - X.mean(axis=0), y - y.mean()
+
+
+def value_and_least(X, y, res, non_negative=False):
+    """R of an answer, and the least R on its support, both from centred columns."""
+    A, b = centred(X[:, res.support], y)
+    size = np.linalg.norm(A, axis=0)
+    u = nnls(A / size, b)[0] / size if non_negative else np.linalg.lstsq(A, b)[0]
+    return np.mean((A @ res.x[res.support].astype(float) - b) ** 2), np.mean((A @ u - b) ** 2)
+
+
+@pytest.mark.parametrize("mean", [1e3, 1e5, 1e6])
+@pytest.mark.parametrize("k", [20, 150])
+@pytest.mark.parametrize("gamma", [None, ez.sets.NonNegative()], ids=["free", "non-negative"])
+def test_refits_reach_the_least_value(mean, k, gamma):
+    X, y = draw(k, mean)
+    res = ez.minimize(ez.risks.LeastSquares(X, y, fit_intercept=True), k, gamma)
+    value, least = value_and_least(X, y, res, gamma is not None)
+    assert value == pytest.approx(least, rel=1e-9)
+    assert res.fun == pytest.approx(least, rel=1e-9)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_every_kind_of_data_is_centred_in_time(kind, weighted):
+    X, y = draw(5, 1e6, 200, 30)
+    X[:, 7:12] -= 1e6  # others are as they were
+    X[:, 3] = 0.1  # a constant is explained by the intercept
+    share = np.random.default_rng(0).uniform(0.5, 2, 200) if weighted else np.ones(200)
+    risk = ez.risks.LeastSquares(KINDS[kind](X), y, fit_intercept=True, sample_weight=share if weighted else None)
+    model, share = risk.curvature(risk.at(np.zeros(30))), share / share.sum()
+    A = X - share @ X
+    A[:, 3] = 0.0
+    G = A.T @ (share[:, None] * A)
+    for found in (model.block(np.arange(30)), model.cross(np.arange(30), np.arange(30))):
+        np.testing.assert_allclose(found, G, atol=1e-8)
+    np.testing.assert_allclose(model.diagonal, np.diagonal(G), atol=1e-8)
+    if kind != "blocks":
+        np.testing.assert_allclose(model.images(np.arange(4, 12), np.eye(8)), G[:, 4:12], atol=1e-8)
+    scales = np.where(np.arange(30) == 3, 10.0, 1 / np.sqrt(np.maximum(np.diagonal(G), 1e-8)))
+    np.testing.assert_allclose(risk.column_scales(), scales, rtol=1e-7)
+
+
+@pytest.mark.parametrize("mean", [10, 100, 1000])
+@pytest.mark.parametrize("k", [20, 150])
+@pytest.mark.parametrize("gamma", [None, ez.sets.NonNegative()], ids=["free", "non-negative"])
+def test_single_precision_keeps_six_digits(mean, k, gamma):
+    X, y = (a.astype(np.float32) for a in draw(k, mean))
+    risk = ez.risks.LeastSquares(X, y, fit_intercept=True)
+    res = ez.minimize(risk, k, gamma)
+    value, least = value_and_least(X, y, res, gamma is not None)
+    assert value == pytest.approx(least, rel=1e-6)
+    assert res.fun == pytest.approx(least, rel=1e-6)
+    told = X.astype(float) @ res.x.astype(float) + risk.intercept(res.x)
+    assert np.mean((told - y) ** 2) == pytest.approx(least, rel=1e-6)
+
+
+def test_the_search_in_single_precision_finds_what_matters():
+    """An intercept of 1e5 has two digits behind the point: what these leave of it went into every slope, times 1e4."""
+    X, y = (a.astype(np.float32) for a in draw(20, 1e4))
+    res = ez.minimize(ez.risks.LeastSquares(X, y, fit_intercept=True), 20, ez.sets.NonNegative())
+    there = ez.minimize(
+        ez.risks.LeastSquares(X.astype(float) - 1e4, y.astype(float), fit_intercept=True), 20, ez.sets.NonNegative()
+    )
+    assert res.fun <= 1.01 * there.fun
