@@ -19,10 +19,17 @@ FARTHEST = 1e100  # an entry, of which squares and their squares can still be to
 
 @dataclass
 class Values:
-    """R at points of a method's choice, on its account."""
+    """R at points of a method's choice, on its account.
+
+    Attributes
+    ----------
+    asked : int
+        How many there were, without those that were lost when a run was killed.
+    """
 
     risk: Risk
     counts: Counts
+    asked: int = 0
 
     @property
     def affordable(self) -> float:
@@ -35,6 +42,7 @@ class Values:
         if n < 1:
             raise BudgetSpent
         self.counts.book("n_values", n * self.risk.calls_per_value)
+        self.asked += n
         values = np.full(len(points), np.nan)
         values[:n] = self.risk.values_at(points[:n])
         return values

@@ -91,13 +91,13 @@ class BoundLooks(Gradients):
     def state(self) -> dict[str, Any]:
         own = plain({name: getattr(self, name) for name in self._facts})
         far = {f"far.{name}": value for name, value in self.far.state().items()}
-        own["shown"] = self.evidence.shown
+        own["shown"], own["asked"] = self.evidence.shown, self.values.asked
         return {**own, **far, **{f"model.{name}": value for name, value in self.model.state().items()}}
 
     def restore(self, state: dict[str, Any]) -> None:
         for name in self._facts:
             setattr(self, name, type(getattr(self, name))(state[name]))
-        self.evidence.shown = bool(state["shown"])
+        self.evidence.shown, self.values.asked = bool(state["shown"]), int(state["asked"])
         for prefix, part in (("far.", self.far), ("model.", self.model)):
             part.restore({n.removeprefix(prefix): v for n, v in state.items() if n.startswith(prefix)})
 
@@ -225,9 +225,9 @@ class BoundLooks(Gradients):
         believed where errors are larger than at the start, or begin beyond it.
         """
         errors, values = self.errors, self.values
-        if values.counts.n_values < self.again or values.affordable < 2 * _AGAIN or values.risk.noise_changes:
+        if values.asked < self.again or values.affordable < 2 * _AGAIN or values.risk.noise_changes:
             return point
-        self.again = 2 * values.counts.n_values
+        self.again = 2 * values.asked
         w, start = host(point), (errors.start, errors.n_start, errors.origin)
         found = values.at(np.repeat(w[None, :], _FEW if errors.noisy else 1, axis=0))
         found = found[np.isfinite(found)]

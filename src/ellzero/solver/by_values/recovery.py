@@ -151,7 +151,7 @@ def _recovered(probes: Probes, slopes: np.ndarray, error: float, likely: np.ndar
     n = int(np.count_nonzero(worth))
     inside = residual / max(1, n - best.size - 1)
     # with all slopes at hand nothing has to be believed, unless noise makes fewer entries the better guess
-    unsure = left > DENSE * total or inside > (_AS_NOISE * error) ** 2
+    unsure = left > DENSE * total or math.sqrt(inside) > _AS_NOISE * error
     if unsure and (whole := probes.solve(slopes)) is not None:
         return Recovery(whole, error / math.sqrt(n), error, 0.0)
     if left > DENSE * total:

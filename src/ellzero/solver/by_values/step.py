@@ -70,7 +70,7 @@ class ValueStep:
                 continue
             move = to_host(trial.w) - w
             squares, fall = float(move @ move), float(to_host(gradient) @ move)
-            if not fall < -_SAME * size * length**2:
+            if not fall / length < -_SAME * size * length:
                 size *= 4.0
                 continue
             try:
