@@ -25,7 +25,7 @@ class VarianceReducedDirections:
     """g = ĝ_U(w) - ĝ_U(w̃) + ĝ(w̃), with the same q random directions U at both points and ĝ(w̃) from all coordinates.
 
     The error of the first two terms is that of ∇R(w) - ∇R(w̃): it vanishes as both come to rest, however few directions
-    there are. The snapshot w̃ is taken anew every epoch, for d values; an iteration costs 2q + 1.
+    there are. The snapshot w̃ is taken anew every epoch, for d values and no others; any other iteration costs 2q + 1.
 
     Parameters
     ----------
@@ -72,6 +72,7 @@ class SnapshotGradients(Gradients):
         if self.snapshot is None or t % self.epoch == 0:
             self.full = self._along_coordinates(point)
             self.snapshot = point
+            return like(self.full, point.w)  # nothing has changed since
         counts, price = self.inner.counts, self.inner.risk.calls_per_value
         q = self.inner.schedule(t)
         if counts.free < 2 * q * price + counts.price(point) + counts.price(self.snapshot):
