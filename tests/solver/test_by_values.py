@@ -264,6 +264,16 @@ def test_noise_that_is_not_there_at_the_start():
     assert f(res.x) < 0.2 * f0
 
 
+def test_rechecks_leave_alone_what_is_known_better():
+    f, _, f0 = idle(50, 0, 2)
+    left = []
+    for seed in range(4):
+        errors = np.random.default_rng(seed)
+        risk = ez.risks.BlackBox(lambda w, e=errors: f(w) + 0.2 * f0 * e.standard_normal(), 50, recheck=(3, 10))
+        left.append(f(ez.minimize(risk, 2, max_queries=3000, rng=seed).x) / f0)
+    assert np.median(left) < 1e-5
+
+
 def test_noise_that_begins_late_claims_nothing():
     claims = 0
     for seed in range(8):

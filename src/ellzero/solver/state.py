@@ -131,6 +131,8 @@ class State:
         value = self.counts.monitored_value(self.point)
         if self.point.trusted or not self.best.evaluated or -math.inf < value < self.best.value:
             self.best = self.point
+        if self.point.trusted:  # one value more of the points before says less than what led from them to here
+            self.candidates.points = []
         self.candidates.offer(self.point)
         return value
 
