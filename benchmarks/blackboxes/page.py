@@ -29,7 +29,7 @@ def write(records):
         f"Peers: ZORO ({about.get('zoro', '?')}), {about.get('versions', '?')}. ZORO-FA is our",
         "reading of its paper with ZORO's recovery, as its own code is MATLAB; CMA-ES has a diagonal covariance; NGOpt",
         "is nevergrad's default, of which the recommended point counts. Held to k: cut to its k largest entries before",
-        "each query.",
+        "each query; what it did on inputs and correlated columns is from an earlier run of the same command.",
     ]
     for part, table in _TABLES.items():
         if parts[part]:
@@ -136,7 +136,7 @@ def _zoro(records):
 
 
 def _profile(records):
-    solvers = list(dict.fromkeys(r["solver"] for r in records))
+    solvers = sorted({r["solver"] for r in records}, key=list(COLOURS).index)
     yield "## ZORO-FA's functions"
     yield ""
     yield "n = 1000, s = 30, 100(n + 1) queries: queries until f - f* is a thousandth of that at x0."
@@ -204,14 +204,15 @@ def _draw(parts):
         ax.spines[["top", "right"]].set_visible(False)
         ax.grid(color="0.92", lw=0.8)
         if ax.get_legend_handles_labels()[0]:
-            ax.legend(frameon=False)
+            place, columns = ((0.45, 0.8), 2) if ax is left else ("upper right", 1)  # between the lines
+            ax.legend(frameon=False, loc=place, ncols=columns, fontsize=9)
     FIGURE.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(FIGURE, dpi=110)
 
 
 def _draw_profile(ax, records):
     """The share of problems that a solver brings to a thousandth within so many times the queries of the best one."""
-    solvers = list(dict.fromkeys(r["solver"] for r in records))
+    solvers = sorted({r["solver"] for r in records}, key=list(COLOURS).index)
     runs_of = {(r["name"], r["seed"], r["solver"]) for r in records}
     problems = sorted({(n, s) for n, s, _ in runs_of if all((n, s, solver) in runs_of for solver in solvers)})
     ratios = {solver: [] for solver in solvers}
