@@ -241,6 +241,24 @@ class TestKnownProducts:
         known.beside(np.arange(40), np.arange(9), cross)
         assert np.array_equal(known.last.slot, before)  # more than there is room for
 
+    def test_what_was_interrupted_is_not_taken_for_known(self):
+        X = np.random.default_rng(0).standard_normal((30, 40))
+        known, rows = KnownProducts(40, 40**2), np.arange(20, 40)
+
+        def cross(left, right):
+            return X[:, left].T @ X[:, right]
+
+        def fails(left, right):
+            raise MemoryError
+
+        for S in (np.arange(12), np.r_[np.arange(11), 15], np.arange(25)):
+            with pytest.raises(MemoryError):
+                known.beside(rows, S, fails)
+            np.testing.assert_allclose(known.beside(rows, S, cross), X[:, rows].T @ X[:, S])
+            with pytest.raises(MemoryError):
+                known.block(S, fails)
+            np.testing.assert_allclose(known.block(S, cross), X[:, S].T @ X[:, S])
+
     def test_exchanges_that_are_ruled_out_take_no_further_products(self, monkeypatch):
         p = make_regression(1500, 400, 140, rng=0)
         taken, products = [], LinearCurvature.products

@@ -1,5 +1,7 @@
 """Values of a black box that fall without end, or are so large or small that their squares cannot be told."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -95,3 +97,26 @@ def test_a_budget_that_pays_for_no_step_is_not_said_to_be_spent(n):
     assert res.status is Status.MAX_QUERIES
     assert res.n_values + res.n_monitor <= n
     assert "or all but too few for another step" in res.message
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_values_as_far_apart_as_numbers_go(seed):
+    risk = ez.risks.BlackBox(lambda w: 1e308 * float(np.tanh(w.sum())), 5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        res = ez.minimize(risk, 2, ez.sets.Box(-1, 1), max_queries=60, rng=seed)
+    assert np.isfinite(res.x).all()
+    assert res.fun <= 0
+
+
+@pytest.mark.parametrize("steepness", [1e16, 1e100, 1e250])
+def test_behind_a_wall_queries_stay_near_the_set(steepness):
+    asked = []
+
+    def f(w):
+        asked.append(float(np.abs(w).max()))
+        return float((w[0] - 1) ** 2) + steepness * max(0.0, abs(w[0]) - 1)
+
+    res = ez.minimize(ez.risks.BlackBox(f, 1), 1, ez.sets.Box(-1, 1), max_queries=200, rng=0)
+    assert res.fun == pytest.approx(0, abs=1e-6)
+    assert max(asked) < 100

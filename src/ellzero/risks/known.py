@@ -111,22 +111,28 @@ class _Beside:
         self._turn_to(columns, cross)
         new, slots = rows[~self.known[rows]], self.slot[columns]
         if new.size:
-            self.C[new[:, None], slots], self.known[new] = cross(new, columns), True
+            self.C[new[:, None], slots] = cross(new, columns)
+            self.known[new] = True
         in_order = np.array_equal(slots, np.arange(self.C.shape[1]))
         return np.asarray(self.C[rows] if in_order else self.C[rows[:, None], slots])
 
     def _turn_to(self, columns: np.ndarray, cross: Cross) -> None:
+        """What is known is said once it is there: products may be interrupted, and memory may be short."""
         fresh = columns[self.slot[columns] < 0]
         stay = columns[self.slot[columns] >= 0]
-        slots = self.slot[stay]
-        free = np.setdiff1d(np.arange(self.C.shape[1]), slots)[: fresh.size]
-        self.slot[:] = -1
+        slot = np.full_like(self.slot, -1)
+        slot[stay] = self.slot[stay]
+        free = np.setdiff1d(np.arange(self.C.shape[1]), slot[stay])[: fresh.size]
         if free.size < fresh.size or _FEW * fresh.size > columns.size:
-            self.slot[columns], self.known[:] = np.arange(columns.size), False
+            slot[columns] = np.arange(columns.size)
+            self.known[:] = False
             if self.C.shape[1] < columns.size:
-                self.C = np.empty((self.slot.size, columns.size))
-            return
-        self.slot[stay], self.slot[fresh] = slots, free
-        rows = np.flatnonzero(self.known)
-        if rows.size and fresh.size:
-            self.C[rows[:, None], free] = cross(rows, fresh)
+                self.C = np.empty((slot.size, columns.size))
+        elif fresh.size:
+            slot[fresh] = free
+            if (rows := np.flatnonzero(self.known)).size:
+                products = cross(rows, fresh)
+                self.known[:] = False
+                self.C[rows[:, None], free] = products
+                self.known[rows] = True
+        self.slot = slot

@@ -138,8 +138,8 @@ class ProbedGradients(Gradients):
 
     @property
     def complete(self) -> int:
-        """How many probes tell any gradient."""
-        n = max(_FEW, 1 << self.values.risk.n_features.bit_length())
+        """How many probes tell any gradient; inside Γ, where several may lead to one place, all of them and back."""
+        n = max(_FEW, 1 << self.values.risk.n_features.bit_length()) * (2 if self.values.risk.inside else 1)
         return n if self.most is None else min(n, self.most)
 
     # Gradients.
@@ -240,6 +240,8 @@ class ProbedGradients(Gradients):
         slopes, moved, mu = [], [], self.errors.mu
         for start, end in walsh.spans(first, last):
             u = walsh.rows(start, end)
+            if self.values.risk.inside:
+                u[np.arange(start, end) // walsh.n_rows % 2 == 1] *= -1
             points = w + mu * u
             placed = self.values.placed(points)
             if placed is not points:

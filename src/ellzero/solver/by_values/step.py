@@ -32,6 +32,8 @@ class ValueStep:
         self.looks, self.problem = looks, problem
         self.values = looks.values
         self.size = math.nan
+        lower, upper = problem.gamma.limits(looks.values.risk.n_features)
+        self.widest = float(np.max(upper - lower, initial=0.0))
 
     def advance(self, point: Point, gradient: Array, project: Projector) -> Point:
         """The next point, or the same one if no step helped; the start, if it turns out that none has."""
@@ -46,6 +48,7 @@ class ValueStep:
         there = along(point, gradient, project)
         move = host(there) - host(point)
         length = step_length(host(there), move if move.any() else self.tried * to_host(gradient))
+        length = min(length, 10 * self.widest or length)  # what leads much farther has no member of Γ on its way
         gain = point.value - there.value if there is not point else 0.0
         self.looks.after_far(there, to_host(gradient), gain, length, self.problem)
         return there

@@ -115,12 +115,12 @@ class Surrogate:
             return False
         distance = np.abs(moves / self.size).max(axis=1)
         offset = float(np.median(self.values))
-        self.unit = power_of_2(largest(self.values - offset))
+        self.unit = power_of_2(largest(0.5 * self.values - 0.5 * offset))  # which may be as far apart as numbers go
         y, B, level = self.values / self.unit - offset / self.unit, _features(moves / self.size), level / self.unit
         weight = np.ones(n)
         theta = _least_squares(B, y)
         wrong = y - B @ theta
-        if self.spare and float(wrong @ wrong) > (1.5 * level) ** 2 * n:
+        if self.spare and math.sqrt(float(wrong @ wrong) / n) > 1.5 * level:
             near = float(np.sort(distance)[min(n - 1, self.unknowns(m) // 2)])
             weight = 1 / (max(near, 1e-3) ** 3 + distance**3)
             weight /= weight.max()
