@@ -38,6 +38,9 @@ AXES = {"n": "rows (5000 columns, k = 100)", "d": "columns (5000 rows, k = 100)"
 #: what is asked of single figures: loss, shape, k, kind of X, passes at the most
 LIMITS = [
     ("squared", 10_000, 5000, 1000, "float64", 300),
+    ("squared", 10_000, 5000, 1000, "float64 by columns", 300),
+    ("non-negative", 10_000, 5000, 1000, "float64", 300),
+    ("non-negative", 10_000, 5000, 1000, "float64 by columns", 300),
     ("squared", 20_000, 20_000, 100, "float32", 28),
     ("logistic", 20_000, 20_000, 100, "float32", 61),
     ("squared", 200_000, 1_000_000, 100, "sparse", 50),
@@ -55,7 +58,8 @@ def make(loss, n, d, k, kind):
         at = rng.integers(0, n, 10**7), rng.integers(0, d, 10**7)
         X = sparse.csr_array((rng.standard_normal(10**7), at), shape=(n, d))
     else:
-        X = rng.standard_normal((n, d), dtype=np.dtype(kind))
+        dtype, *by_columns = kind.split(maxsplit=1)
+        X = np.asarray(rng.standard_normal((n, d), dtype=np.dtype(dtype)), order="F" if by_columns else "C")
     support = rng.choice(d, k, replace=False)
     w = np.zeros(d)
     w[support] = rng.choice([-1.0, 1.0], k) * rng.uniform(1, 2, k)

@@ -232,9 +232,7 @@ class BoundLooks(Gradients):
         found = values.at(np.repeat(w[None, :], _FEW if errors.noisy else 1, axis=0))
         found = found[np.isfinite(found)]
         known = self.level or 1e3 * max(errors.level, rounding(errors.start))
-        apart = (
-            float(np.std(found, ddof=1) if found.size > 1 else abs(found.mean() - point.value)) if found.size else 0.0
-        )
+        apart = np.std(found, ddof=1) if found.size > 1 else np.abs(found - point.value).sum()
         if apart <= _OTHER * known:
             return point
         point._value = float(found.mean())

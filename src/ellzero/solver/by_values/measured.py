@@ -216,9 +216,9 @@ class MeasuredNoise:
     def _is_parabola(self, near: tuple[float, float], far: tuple[float, float]) -> bool:
         """Whether what was seen four times as far is what a parabola leads to expect."""
         error = 0.02 * (far[0] + far[1])
-        if not abs(far[0] - 16 * near[0]) <= 40 * self.level * 2 + error:
+        if not abs(far[0] - 16 * near[0]) <= 80 * self.level + error:
             return False
-        return abs(far[1] - 4 * near[1]) <= 10 * self.level * 2 + error
+        return abs(far[1] - 4 * near[1]) <= 20 * self.level + error
 
     def _bend(self, w: np.ndarray, u: np.ndarray, base: float, length: float) -> tuple[float, float]:
         """|f(w + hu) - 2f(w) + f(w - hu)| and |f(w + hu) - f(w - hu)|; inside Γ from two values ahead."""
