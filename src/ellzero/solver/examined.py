@@ -30,6 +30,7 @@ from ..sets.multipliers import Multipliers
 from .minorant import Minorant
 from .moves import inverse
 from .problem import Problem
+from .single_moves import contenders
 
 _REFITS, _FEW = 64, 8  # exchanges that are tried where no bound rules them out, if no more are left; Newton's are dear
 _LARGEST = 2e10  # multiplications: as many as a few rounds of a search take
@@ -174,7 +175,7 @@ def _bounds(pairs: _Exchanges, point: Point, model: Any) -> Iterator[tuple[slice
         return
     limits = gamma.limits(x.size)
     if quadratic:
-        yield from _of_quadratic(pairs, slopes, limits, model)
+        yield from _of_quadratic(pairs, slopes, limits, model, _LEAST * abs(point.value))
     elif nu is not None:
         gain, cost = Minorant(x, slopes, np.zeros(x.size), limits).gains_and_costs(nu.value)
         leaving = S[pairs.places]
@@ -185,7 +186,7 @@ def _bounds(pairs: _Exchanges, point: Point, model: Any) -> Iterator[tuple[slice
 
 
 def _of_quadratic(
-    pairs: _Exchanges, slopes: Multipliers, limits: tuple[np.ndarray, np.ndarray], model: Any
+    pairs: _Exchanges, slopes: Multipliers, limits: tuple[np.ndarray, np.ndarray], model: Any, least: float
 ) -> Iterator[tuple[slice, np.ndarray]]:
     """The formula of this module; nothing where G_SS is not to be inverted."""
     x, S, places = pairs.x, pairs.S, pairs.places
@@ -201,31 +202,42 @@ def _of_quadratic(
     lost = doubt * (1.0 + _scaled_norm(H, sizes[S]))  # of a column, what others leave of it is known up to this share
     left = np.maximum(1 / h - lost * diagonal[S], 0.0)
     back = np.where(u > 0, slopes.down[S], slopes.up[S])
-    loss = np.append((u**2 * left + np.maximum(back, 0.0) * np.abs(u))[places], 0.0) - max(slopes.offset, 0.0)
-    for rows, near in _cut(pairs, lambda some: model.cross(some, S) if C is None else C[some]):
-        some = pairs.outside[rows]
-        B = near @ H
-        q = diagonal[some] - np.einsum("ij,ij->i", B, near)
-        q = np.maximum(q - lost * diagonal[some], 0.0)[:, None]
+    outside, settled, values = pairs.outside, max(slopes.offset, 0.0), u**2 * left
+    loss = np.append((values + np.maximum(back, 0.0) * np.abs(u))[places], 0.0) - settled
+    more = doubt * sizes[outside] * float(sizes[S] @ np.abs(u))  # what the slopes may be off by
+    rise, fall = (more - 0.5 * slope[outside] for slope in (slopes.up, slopes.down))
+    # where its slope leads nowhere, R rises with a newcomer whoever leaves; and see `contenders`
+    worth = np.maximum(np.where(upper[outside] > 0, rise, 0.0), np.where(lower[outside] < 0, fall, 0.0))
+    every, cheapest = settled > least, 0.0 if pairs.has_room else float(values[places].min(initial=math.inf))
+    worth, cheapest = np.nan_to_num(worth, nan=math.inf), cheapest if math.isfinite(cheapest) else 0.0
+    wanted = every | (worth > 0)
+    for rows, those, near in _cut(pairs, wanted, lambda some: model.cross(some, S) if C is None else C[some]):
+        gains = np.full((outside[rows].size, places.size + 1), settled)
+        B, size = near @ H, diagonal[outside[those]]
+        q = np.fmax(size * (1 - lost) - np.einsum("ij,ij->i", B, near), 0.0)  # nothing is known where it overflows
+        able = np.arange(q.size) if every else contenders(worth[those], size, q, cheapest)
+        those, B, q = those[able], B[able][:, places], q[able, None]
+        some = outside[those]
         with np.errstate(divide="ignore", invalid="ignore"):
             unsure = np.nan_to_num(lost * sizes[some, None] / sizes[S], posinf=math.inf)[:, places]
-        B = B[:, places]
         shift = np.hstack([B * (u / h)[places], 0 * q])
         room = np.hstack([q + np.maximum(np.abs(B) - unsure, 0.0) ** 2 * left[places], q])
-        more = doubt * sizes[some, None] * float(sizes[S] @ np.abs(u))  # what the slopes may be off by
-        rise, fall = (more - 0.5 * slope[some, None] for slope in (slopes.up, slopes.down))
-        won = _most(rise + shift, room, upper[some, None])
-        yield rows, np.maximum(won, _most(fall - shift, room, -lower[some, None])) - loss
+        won = _most(rise[those, None] + shift, room, upper[some, None])
+        gains[those - rows.start] = np.maximum(won, _most(fall[those, None] - shift, room, -lower[some, None])) - loss
+        yield rows, gains
 
 
-def _cut(pairs: _Exchanges, rows_of: Callable[[np.ndarray], np.ndarray]) -> Iterator[tuple[slice, np.ndarray]]:
-    """Rows of a matrix for those outside: computed for many at a time, and handed out for few."""
+def _cut(
+    pairs: _Exchanges, wanted: np.ndarray, rows_of: Callable[[np.ndarray], np.ndarray]
+) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+    """Rows of a matrix for those outside that are wanted: computed for many at a time, and handed out for few."""
     for rows in pairs.blocks():
-        found = rows_of(pairs.outside[rows])
-        step = max(1, len(found) // _PARTS)
-        for start in range(0, len(found), step):
-            stop = min(start + step, len(found))
-            yield slice(rows.start + start, rows.start + stop), found[start:stop]
+        those = rows.start + np.flatnonzero(wanted[rows])
+        found, step = rows_of(pairs.outside[those]), max(1, (rows.stop - rows.start) // _PARTS)
+        for start in range(rows.start, min(rows.stop, wanted.size), step):
+            stop = min(start + step, rows.stop, wanted.size)
+            first, last = np.searchsorted(those, [start, stop])
+            yield slice(start, stop), those[first:last], found[first:last]
 
 
 def _columns(model: Any, S: np.ndarray, size: int) -> np.ndarray:
