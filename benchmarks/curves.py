@@ -85,7 +85,7 @@ def measure(loss, n, d, k, kind, limit):
     risk = {"huber": ez.risks.Huber, "logistic": ez.risks.Logistic}.get(loss, ez.risks.LeastSquares)
     gamma = ez.sets.NonNegative() if loss == "non-negative" else None
     ridge = 0.01 if loss == "logistic" else 0.0
-    ez.minimize(risk(*make(loss, 300, 400, 130, "float64"), ridge=0.1), 130, gamma)
+    ez.minimize(risk(*make(loss, 400, 600, 250, "float64"), ridge=0.1), 250, gamma)
     X, y = make(loss, n, d, k, kind)
     r = np.ones(n, dtype=X.dtype)
     one_pass = statistics.median(processor_seconds(lambda: X.T @ r)[0] for _ in range(7))
