@@ -30,12 +30,12 @@ class Factor:
     pivots: np.ndarray
 
     @classmethod
-    def of(cls, G: np.ndarray) -> Factor | None:
-        """None where G is not positive definite."""
+    def of(cls, G: np.ndarray, again: bool = True) -> Factor | None:
+        """None where G is not positive definite; if nobody asks for G again, L may take its place."""
         if len(G) >= _LARGE:
             from scipy.linalg.lapack import dpotrf
 
-            L, failed = dpotrf(G.T, lower=1, clean=0)
+            L, failed = dpotrf(G.T, lower=1, clean=0, overwrite_a=not again)
             return None if failed else cls(G, L, np.diagonal(L) ** 2)
         try:
             return cls(G, None, np.diagonal(np.linalg.cholesky(G)) ** 2)
@@ -65,14 +65,19 @@ class Factor:
         return H
 
 
-def solve(G: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, bool]:
+def solve(G: np.ndarray, b: np.ndarray, index: np.ndarray | None = None) -> tuple[np.ndarray, bool]:
     """G⁻¹b for a positive semidefinite G, and whether its columns are far enough from depending on each other.
 
     Where they depend on each other up to rounding, the shortest solution. b is a vector, or has one in every column.
+    With an index G is that of these rows and columns.
     """
-    diagonal, factor = np.diagonal(G), Factor.of(G)
+    if index is not None:
+        diagonal, factor = np.diagonal(G)[index], Factor.of(G[index[:, None], index], again=index.size < _LARGE)
+    else:
+        diagonal, factor = np.diagonal(G), Factor.of(G)
     if factor is not None and (factor.pivots > 1e-13 * diagonal).all():
         return factor.solve(b), bool((factor.pivots > 1e-6 * diagonal).all())
+    G = G if index is None else G[index[:, None], index]
     scales = 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
     scaled = np.linalg.lstsq(scales[:, None] * G * scales, (scales * b.T).T, rcond=1e-12)[0]
     return (scales * scaled.T).T, False

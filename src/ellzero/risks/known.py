@@ -99,22 +99,24 @@ class _Beside:
     ----------
     slot : array
         In which column of C those of S are, -1 for the others.
-    known : array of bool
-        Which rows of C are known.
+    row : array
+        In which row of C each one is, -1 where it is not known. They lie side by side, in the order in which they were
+        asked for, since memory that nobody writes to is not taken.
     """
 
     def __init__(self, p: int) -> None:
-        self.slot, self.known, self.C = np.full(p, -1, dtype=np.intp), np.zeros(p, dtype=bool), np.empty((p, 0))
+        self.slot, self.row, self.C = np.full(p, -1, dtype=np.intp), np.full(p, -1, dtype=np.intp), np.empty((p, 0))
 
     def of(self, rows: np.ndarray, columns: np.ndarray, cross: Cross) -> np.ndarray:
         """These rows for S = columns."""
         self._turn_to(columns, cross)
-        new, slots = rows[~self.known[rows]], self.slot[columns]
+        new, slots = rows[self.row[rows] < 0], self.slot[columns]
         if new.size:
-            self.C[new[:, None], slots] = cross(new, columns)
-            self.known[new] = True
-        in_order = np.array_equal(slots, np.arange(self.C.shape[1]))
-        return np.asarray(self.C[rows] if in_order else self.C[rows[:, None], slots])
+            used = int(self.row.max()) + 1
+            self.C[used : used + new.size, slots] = cross(new, columns)
+            self.row[new] = np.arange(used, used + new.size)
+        place, in_order = self.row[rows], np.array_equal(slots, np.arange(self.C.shape[1]))
+        return np.asarray(self.C[place] if in_order else self.C[place[:, None], slots])
 
     def _turn_to(self, columns: np.ndarray, cross: Cross) -> None:
         """What is known is said once it is there: products may be interrupted, and memory may be short."""
@@ -125,14 +127,14 @@ class _Beside:
         free = np.setdiff1d(np.arange(self.C.shape[1]), slot[stay])[: fresh.size]
         if free.size < fresh.size or _FEW * fresh.size > columns.size:
             slot[columns] = np.arange(columns.size)
-            self.known[:] = False
+            self.row[:] = -1
             if self.C.shape[1] < columns.size:
                 self.C = np.empty((slot.size, columns.size))
         elif fresh.size:
             slot[fresh] = free
-            if (rows := np.flatnonzero(self.known)).size:
-                products = cross(rows, fresh)
-                self.known[:] = False
-                self.C[rows[:, None], free] = products
-                self.known[rows] = True
+            if (rows := np.flatnonzero(self.row >= 0)).size:
+                products, place = cross(rows, fresh), self.row[rows]
+                self.row[:] = -1
+                self.C[place[:, None], free] = products
+                self.row[rows] = place
         self.slot = slot

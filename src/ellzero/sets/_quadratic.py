@@ -92,7 +92,7 @@ def minimise_non_negative(
     tolerance, fewest, patience = 1e-13 * float(np.abs(b).max(initial=0.0)), b.size + 1, _PATIENCE
     for _ in range(3 * b.size + 10):
         u, index = np.zeros(b.size), np.flatnonzero(active)
-        u[index] = solve(G[index[:, None], index], b[index])[0] if index.size < b.size else solve(G, b)[0]
+        u[index] = solve(G, b[index], index if index.size < b.size else None)[0]
         wrong = np.flatnonzero(np.where(active, u < 0, b - G[:, index] @ u[index] > tolerance))
         if not wrong.size:
             return u

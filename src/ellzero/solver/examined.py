@@ -34,7 +34,7 @@ from .single_moves import contenders
 
 _REFITS, _FEW = 64, 8  # exchanges that are tried where no bound rules them out, if no more are left; Newton's are dear
 _LARGEST = 2e10  # multiplications: as many as a few rounds of a search take
-_BLOCK, _PARTS = 2**20, 8  # pairs that are looked at together, and parts of these for all that follows
+_BLOCK, _PARTS = 2**19, 4  # pairs that are looked at together, and parts of these for all that follows
 _LEAST = 1e-10  # of R: what an exchange has to gain
 
 
@@ -192,9 +192,10 @@ def _of_quadratic(
     x, S, places = pairs.x, pairs.S, pairs.places
     half, u, (lower, upper) = 0.5 * slopes.curvature, x[S], limits
     C = None if model.remembers(S.size) else _columns(model, S, x.size)  # many are computed as they are needed
-    G = np.array(model.block(S) if C is None else C[S])
+    G = model.block(S) if C is None else C[S]
     G[np.diag_indices_from(G)] += half[S]
     H = inverse(G)
+    del G  # k² numbers that nobody needs any more
     if not np.isfinite(H).all():
         return
     h, diagonal = np.maximum(np.diagonal(H), 1e-300), model.diagonal + half

@@ -70,47 +70,51 @@ class ManyMoves:
 
     def _paying(self, least: float) -> np.ndarray:
         """The newcomers that pay for a place by themselves, the best ones."""
-        S, w, worth = self.S, self.w[self.S], self._score()
+        S, worth = self.S, self._score()
         H = inverse(self.model.block(S))
-        h, free = np.maximum(np.diagonal(H), 1e-300), self.problem.sparsity.k - S.size
-        loss = np.where(np.isin(S, self.problem.kept), np.inf, w**2 / h)
-        least_loss = 0.0 if free else float(loss.min(initial=np.inf))
         net, outside = np.full(self.c.size, -np.inf), np.flatnonzero(worth > 0)
         step = max(1, _NUMBERS // max(S.size, 1))
         for start in range(0, outside.size, step):
             if time.perf_counter() > self.deadline:
                 break
             some = outside[start : start + step]
-            C = self.model.cross(some, S)
-            B = C @ H
-            q = np.maximum(self.diagonal[some] - np.einsum("ij,ij->i", B, C), 0.0)
-            near = contenders(worth[some], self.diagonal[some], q, least_loss)
-            some, B, q = some[near], B[near], q[near, None]
-            left = LEFT * self.diagonal[some, None]
-            won = self.worth(self.c[some, None] + B * (w / h), 0.0, some) ** 2
-            net[some] = np.max(won / np.maximum(q + B**2 / h, left) - loss, axis=1, initial=-np.inf)
-            if free:
-                net[some] = np.maximum(net[some], worth[some] ** 2 / np.maximum(q, left)[:, 0])
+            net[some] = self._net(some, worth[some], H)
         best = np.argsort(-net, kind="stable")[: self._most]
         return best[net[best] > least]
 
+    def _net(self, some: np.ndarray, worth: np.ndarray, H: np.ndarray) -> np.ndarray:
+        """What some newcomers gain in the best place, by the formula of `SwapSearch`; -inf if not even in the cheapest."""
+        S, w, size = self.S, self.w[self.S], self.diagonal[some]
+        h, free = np.maximum(np.diagonal(H), 1e-300), self.problem.sparsity.k - S.size
+        loss = np.where(np.isin(S, self.problem.kept), np.inf, w**2 / h)
+        C = self.model.cross(some, S)
+        B = C @ H
+        q = np.maximum(size - np.einsum("ij,ij->i", B, C), 0.0)
+        near = contenders(worth, size, q, 0.0 if free else float(loss.min(initial=np.inf)))
+        B, q, left = B[near], q[near, None], LEFT * size[near, None]
+        won = self.worth(self.c[some[near], None] + B * (w / h), 0.0, some[near]) ** 2
+        net = np.full(some.size, -np.inf)
+        net[near] = np.max(won / np.maximum(q + B**2 / h, left) - loss, axis=1, initial=-np.inf)
+        if free:
+            net[near] = np.maximum(net[near], worth[near] ** 2 / np.maximum(q, left)[:, 0])
+        return net
+
     def _from_table(self, J: np.ndarray, least: float) -> Iterator[np.ndarray]:
         S, problem = self.S, self.problem
-        some, order = np.concatenate([S, J]), np.argsort(np.concatenate([S, J]))
-        back = np.argsort(order)
-        G = self.model.block(some[order])[back[:, None], back]
+        some = np.concatenate([S, J])
+        G = self.model.block(some)
         if time.perf_counter() > self.deadline:
             return
         x = np.concatenate([self.w[S], self.c[J]])
         fixed = np.isin(some, problem.kept)
         table = Table.of(G, x, S.size, fixed, problem.gamma.orthant, problem.sparsity.k)
-        del G  # k² numbers that nobody needs while supports are tried
         first = table.inside.copy()
         table.improve(least, self.deadline)
-        number = len(table.made)
+        made, number = table.made, len(table.made)
+        del G, table  # as many numbers as k² that nobody needs while supports are tried
         while number:
             inside = first.copy()
-            for pivots in table.made[:number]:
+            for pivots in made[:number]:
                 for p in pivots:
                     inside[p] = not inside[p]
             yield np.sort(some[inside | fixed])

@@ -13,7 +13,7 @@ from .._core.linear_systems import Factor
 _ALSO = 0.25  # of the best gain, that another exchange must promise to be made before gains are computed anew
 _TOGETHER = 32  # exchanges, the most that are made before that
 LEFT = 1e-9  # of the square of a column: less than that is left of it beside the others, and it does not come in
-_WAITING, _HELD = 64, 2**21  # pivots that are taken off T together, and numbers for that
+_WAITING, _HELD = 64, 2**19  # pivots that are taken off T together, and numbers for that
 
 
 @dataclass
@@ -57,16 +57,16 @@ class Table:
 
     @classmethod
     def of(cls, G: np.ndarray, x: np.ndarray, n_inside: int, fixed: np.ndarray, positive: bool, k: int) -> Table:
-        """From G on S and J, in this order, and x."""
+        """From G on S and J, in this order, in whose place the table is made, and x."""
         m, diagonal = n_inside, np.maximum(np.diagonal(G), 1e-300)
         factor = Factor.of(G[:m, :m]) if m else None
         if m and (factor is None or not (factor.pivots > LEFT * diagonal[:m]).all()):
             return cls._of_dependent(G, x, m, fixed, positive, k)
-        T, H, C = np.empty(G.shape), np.empty((0, 0)) if factor is None else factor.inverse(), G[m:, :m]
+        T, H, C = G, np.empty((0, 0)) if factor is None else factor.inverse(), G[m:, :m].copy()
         np.negative(H, out=T[:m, :m])
         np.matmul(C, H, out=T[m:, :m])
         T[:m, m:] = T[m:, :m].T
-        T[m:, m:] = G[m:, m:] - T[m:, :m] @ C.T
+        T[m:, m:] -= T[m:, :m] @ C.T
         return cls(T, x, diagonal, np.arange(len(G)) < m, fixed, positive, k)
 
     @classmethod
@@ -78,7 +78,7 @@ class Table:
         slopes = G[:, :m] @ x[:m]
         slopes[m:] += x[m:]
         diagonal = np.maximum(np.diagonal(G), 1e-300)
-        table = cls(G.copy(), slopes, diagonal, np.zeros(len(G), dtype=bool), fixed, positive, k)
+        table = cls(G, slopes, diagonal, np.zeros(len(G), dtype=bool), fixed, positive, k)
         for p in range(m):
             if table.entry(p, p) > LEFT * diagonal[p]:
                 table.pivot(p)
