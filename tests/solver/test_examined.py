@@ -167,3 +167,65 @@ def test_columns_next_to_others_are_not_ruled_out_by_their_rounding():
             after = [sorted((S - {i}) | {j}) for i in S for j in set(range(14)) - S]
             assert min(left_by(X[:, T], y) for T in after) >= result.fun * (1 - 1e-9), seed
     assert ruled_out > 12
+
+
+@pytest.mark.parametrize("near", [1e-2, 1e-5, 1e-7])
+def test_newcomers_that_lead_nowhere_by_themselves(near):
+    """With w >= 0: columns next to kept ones, with slopes of both signs; a referee that solves each support anew."""
+    from scipy.optimize import nnls
+
+    ruled_out, newcomers = 0, 0
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        X = rng.standard_normal((16, 12))
+        X[:, 6:9] = X[:, :3] + near * rng.standard_normal((16, 3))
+        X[:, 9] = X[:, :3] @ rng.uniform(-1, 1, 3) + near * rng.standard_normal(16)
+        y = X[:, :4] @ rng.uniform(0.2, 2, 4) + 0.3 * rng.standard_normal(16)
+        risk, gamma = ez.risks.LeastSquares(X, y), ez.sets.NonNegative()
+        point = refit(risk, gamma, np.sort(rng.choice(12, 4, replace=False)))
+        asked = make_problem(risk, np.count_nonzero(point.w), gamma, None)
+        found, _ = examine(asked, point, risk.curvature(point), partial(refit, risk, gamma))
+        S, g = set(np.flatnonzero(point.w).tolist()), np.asarray(point.gradient)
+        value, helping = nnls(X[:, sorted(S)], y)[1] ** 2 / 32, 0
+        for i in S:
+            for j in set(range(12)) - S:
+                after = nnls(X[:, sorted((S - {i}) | {j})], y)[1] ** 2 / 32
+                helping += after < value - found.gain - 1e-9 * value
+                assert g[j] < 0 or after >= value * (1 - 1e-9)  # what the shortcut says
+        newcomers += sum(g[j] > 0 for j in set(range(12)) - S)
+        ruled_out += found.by_bound
+        assert helping <= found.total - found.by_bound - found.by_refit, seed
+    assert ruled_out > 100 and newcomers > 20
+
+
+def test_products_are_asked_for_what_may_come_alone():
+    problem = ez.datasets.make_regression(150, 200, 15, correlation=0.4, snr=3)
+    risk, gamma = ez.risks.LeastSquares(problem.X, problem.y), ez.sets.NonNegative()
+    point = refit(risk, gamma, ez.minimize(risk, 15, gamma).support)
+
+    class Model:
+        """The curvature of R, which remembers what it was asked for."""
+
+        def __init__(self):
+            self.inner, self.rows = risk.curvature(point), []
+            self.exact, self.diagonal = True, self.inner.diagonal
+
+        def affords(self, n):
+            return True
+
+        def remembers(self, n):
+            return True
+
+        def block(self, index):
+            return self.inner.block(index)
+
+        def cross(self, rows, columns):
+            self.rows.extend(rows)
+            return self.inner.cross(rows, columns)
+
+    model = Model()
+    found, _ = examine(make_problem(risk, 15, gamma, None), point, model, partial(refit, risk, gamma))
+    outside = np.setdiff1d(np.arange(200), point.support)
+    leading = outside[np.asarray(point.gradient)[outside] < 0]
+    assert sorted(model.rows) == leading.tolist() and 0 < leading.size < outside.size
+    assert found.verdict == "all" and found.by_bound == 15 * outside.size

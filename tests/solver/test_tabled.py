@@ -131,7 +131,7 @@ def test_cheapest_places_are_given_up_one_after_the_other():
     A = rng.standard_normal((40, 9))
     G, w = A.T @ A, rng.standard_normal(9)
     fixed = np.arange(9) == 4
-    table = Table.of(G, w.copy(), 9, fixed, False, 9)
+    table = Table.of(G.copy(), w.copy(), 9, fixed, False, 9)
     other, inside, values = table.copy(), list(range(9)), w
     other.give_up(5)
     for _ in range(5):

@@ -22,7 +22,6 @@ _KEPT_BY_COLUMNS = 20  # whole columns are found again as quickly as their copie
 _IN_LINE = 8  # neighbours in a row that come from memory together
 _GATHER = 5  # products of few columns that take as long as to gather a number
 _IN_BLOCK = 2**19  # numbers gathered at a time where columns are multiplied with each other
-_IN_SUM = 128  # columns whose products are added to what is known of them at a time
 _LARGE = 2**20  # numbers of X, of which single precision has the better of it
 _HOST_THREADS = 4  # of the host, for what is as small as k while a device has the data
 _IN_NEAREST_CACHE, _IN_CACHE = 2**12, 2**18  # numbers that stay there while sums are taken
@@ -192,10 +191,7 @@ class Dense(Design):
             if not isinstance(weights, float):
                 root = np.sqrt(weights[rows])[:, None]
             B = self._some(rows, None if whole else right, root)
-            A = B if symmetric else self._some(rows, left, root)
-            step = left.size if symmetric else _IN_SUM
-            for start in range(0, left.size, step):
-                found[start : start + step] += A[:, start : start + step].T @ B
+            found += (B if symmetric else self._some(rows, left, root)).T @ B
         if whole:
             found = found[:, right]
         if isinstance(weights, float):
