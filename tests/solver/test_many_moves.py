@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from scipy.optimize import lsq_linear, nnls
 from scipy.optimize import minimize as scipy_minimize
-from scipy.optimize import nnls
 
 import ellzero as ez
 from ellzero._core.linear_systems import Factor, solve
@@ -20,7 +20,7 @@ from ellzero._core.stopping import Status
 from ellzero.datasets import make_regression
 from ellzero.risks.known import KnownProducts
 from ellzero.risks.linear_curvature import LinearCurvature
-from ellzero.sets._quadratic import minimise_non_negative
+from ellzero.sets._quadratic import minimise_between
 from ellzero.solver.newton import conjugate_gradients
 from ellzero.solver.refit import refit
 from ellzero.solver.table import Table
@@ -90,7 +90,7 @@ class TestTable:
     def test_entries_stay_positive(self):
         for seed in range(20):
             G, b, _ = quadratic(seed, 12, rows=15)
-            u = minimise_non_negative(G[:4, :4], b[:4])
+            u = minimise_between(G[:4, :4], b[:4], np.zeros(4), np.full(4, np.inf))
             S = np.flatnonzero(u > 0).tolist()
             if not S:
                 continue
@@ -340,7 +340,8 @@ class TestNonNegative:
     def test_it_is_that_of_scipy_from_any_start(self, seed, size, start):
         rng = np.random.default_rng(seed)
         A, y = rng.standard_normal((size + 5, size)), rng.standard_normal(size + 5)
-        u = minimise_non_negative(A.T @ A, A.T @ y, rng.standard_normal(size) if start else None)
+        bounds = np.zeros(size), np.full(size, np.inf)
+        u = minimise_between(A.T @ A, A.T @ y, *bounds, rng.standard_normal(size) if start else None)
         np.testing.assert_allclose(u, nnls(A, y)[0], atol=1e-7)
 
     def test_copies_of_columns(self):
@@ -356,5 +357,46 @@ class TestNonNegative:
     def test_after_the_deadline_it_is_a_member_and_no_worse_than_the_start(self):
         G, b, _ = quadratic(1, 40, rows=45)
         start = np.abs(np.random.default_rng(0).standard_normal(40))
-        u = minimise_non_negative(G, b, start, time.perf_counter() - 1)
-        assert (u >= 0).all() and u @ G @ u - 2 * b @ u <= start @ G @ start - 2 * b @ start
+        for high in (np.inf, 1.0):
+            start = np.minimum(start, high)
+            u = minimise_between(G, b, np.zeros(40), np.full(40, high), start, time.perf_counter() - 1)
+            assert (u >= 0).all() and (u <= high).all()
+            assert u @ G @ u - 2 * b @ u <= start @ G @ start - 2 * b @ start
+
+
+class TestBetweenBounds:
+    @given(st.integers(0, 10**6), st.integers(1, 25), st.booleans(), st.booleans())
+    @settings(max_examples=100, deadline=None)
+    def test_slopes_are_those_of_a_minimum(self, seed, size, start, apart):
+        """The conditions of Karush, Kuhn and Tucker, for bounds of all kinds and columns of very different sizes."""
+        rng = np.random.default_rng(seed)
+        A, y = rng.standard_normal((size + 3, size)), rng.standard_normal(size + 3)
+        A *= 10.0 ** rng.uniform(-4, 4, size) if apart else 1.0
+        lower, upper = np.sort(rng.standard_normal((2, size)), axis=0) * 10.0 ** rng.uniform(-2, 1, size)
+        lower[rng.random(size) < 0.3], upper[rng.random(size) < 0.3] = -np.inf, np.inf
+        upper = np.where(
+            rng.random(size) < 0.1, np.maximum(lower, np.minimum(upper, 0.0)), upper
+        )  # points, now and then
+        first = np.clip(rng.standard_normal(size), lower, upper) if start else None
+        u = minimise_between(A.T @ A, A.T @ y, lower, upper, first)
+        assert (u >= lower).all() and (u <= upper).all()
+        slope = A.T @ (y - A @ u) / (np.linalg.norm(A, axis=0) * max(np.linalg.norm(y), np.linalg.norm(A * u)))
+        assert (slope[u < upper] < 1e-8).all() and (slope[u > lower] > -1e-8).all()
+
+    def test_it_is_that_of_scipy(self):
+        for seed in range(20):
+            rng = np.random.default_rng(seed)
+            A, y = rng.standard_normal((25, 20)), rng.standard_normal(25)
+            lower, upper = -rng.uniform(0, 0.3, 20), rng.uniform(0, 0.3, 20)
+            u = ez.sets.Box(lower, upper).minimise_quadratic(A.T @ A, A.T @ y, np.arange(20), np.zeros(20))
+            np.testing.assert_allclose(u, lsq_linear(A, y, (lower, upper), method="bvls", tol=1e-14).x, atol=1e-8)
+
+    def test_copies_of_columns(self):
+        rng = np.random.default_rng(1)
+        A = rng.standard_normal((60, 20))
+        A = np.column_stack([A, A, -A[:, :5]])
+        for _ in range(10):
+            y = 3 * rng.standard_normal(60)
+            u = ez.sets.Box(-0.2, 0.1).minimise_quadratic(A.T @ A, A.T @ y, np.arange(45), np.zeros(45))
+            assert (u >= -0.2).all() and (u <= 0.1).all()
+            assert np.sum((A @ u - y) ** 2) == pytest.approx(2 * lsq_linear(A, y, (-0.2, 0.1)).cost, rel=1e-6)

@@ -1,4 +1,4 @@
-"""argmin uᵀGu - 2bᵀu over a small set: by non-negative least squares, cutting planes, active sets or gradients."""
+"""argmin uᵀGu - 2bᵀu over a small set: by pivots, least distances, cutting planes, active sets or gradients."""
 
 import math
 import time
@@ -79,25 +79,37 @@ def minimise_by_cuts(
     return near, A / units, owner
 
 
-def minimise_non_negative(
-    G: np.ndarray, b: np.ndarray, start: np.ndarray | None = None, deadline: float = math.inf
+def minimise_between(
+    G: np.ndarray,
+    b: np.ndarray,
+    lower: np.ndarray,
+    upper: np.ndarray,
+    start: np.ndarray | None = None,
+    deadline: float = math.inf,
 ) -> np.ndarray | None:
-    """argmin uᵀGu - 2bᵀu over u >= 0; None if the search goes in circles.
+    """argmin uᵀGu - 2bᵀu over lower <= u <= upper; None if the search goes in circles.
 
-    Block pivoting (Júdice & Pires 1994): those with a negative entry or a negative slope change sides, all at once as
-    long as this leaves fewer of them, else the last one alone, which ends for a positive definite G. After the
-    deadline, the better of two members.
+    Block pivoting (Júdice & Pires 1994): what is free and beyond a bound goes to that bound, what is at a bound with a
+    slope that leads inside is set free, all at once as long as this leaves fewer of them, else the last one alone.
+    That ends for a positive definite G. After the deadline, the better of two members.
     """
-    active = np.ones(b.size, dtype=bool) if start is None else start > 0
-    tolerance, fewest, patience = 1e-13 * float(np.abs(b).max(initial=0.0)), b.size + 1, _PATIENCE
+    side = np.zeros(b.size) if start is None else np.where(start <= lower, -1.0, np.where(start >= upper, 1.0, 0.0))
+    side = np.where(lower == upper, -1.0, side)
+    fewest, patience = b.size + 1, _PATIENCE
     for _ in range(3 * b.size + 10):
-        u, index = np.zeros(b.size), np.flatnonzero(active)
-        u[index] = solve(G, b[index], index if index.size < b.size else None)[0]
-        wrong = np.flatnonzero(np.where(active, u < 0, b - G[:, index] @ u[index] > tolerance))
+        free, index = side == 0, np.flatnonzero(side == 0)
+        u = np.where(free, 0.0, np.where(side < 0, lower, upper))
+        pushed = b - G[:, ~free] @ u[~free] if u.any() else b
+        tolerance = 1e-13 * float(np.abs(pushed).max(initial=0.0))
+        u[index] = solve(G, pushed[index], index if index.size < b.size else None)[0]
+        slope = pushed - G[:, index] @ u[index]
+        below, above = free & (u < lower), free & (u > upper)
+        inward = ~free & (lower < upper) & (-side * slope > tolerance)
+        wrong = np.flatnonzero(below | above | inward)
         if not wrong.size:
             return u
         if time.perf_counter() > deadline:
-            members = [np.maximum(v, 0.0) for v in (u, u if start is None else start)]
+            members = [np.clip(v, lower, upper) for v in (u, u if start is None else start)]
             return min(members, key=lambda v: float(v @ (G @ v - 2 * b)))
         if wrong.size < fewest:
             fewest, patience = wrong.size, _PATIENCE
@@ -105,7 +117,7 @@ def minimise_non_negative(
             patience -= 1
         else:
             wrong = wrong[-1:]
-        active[wrong] = ~active[wrong]
+        side[wrong] = np.where(inward, 0.0, np.where(below, -1.0, 1.0))[wrong]
     return None
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from .._core.arrays import Array, namespace
 from .._core.linear_systems import solve
 from .._core.validation import as_numbers, check_nonnegative
-from ._quadratic import minimise_non_negative, minimise_over_polytope
+from ._quadratic import minimise_between
 from .base import ConstraintSet, EmptySlice
 from .polyhedron import Polyhedron
 from .rows import RowSet
@@ -62,12 +62,27 @@ class _Elementwise(RowSet):
 
     def quadratic_minimum(self, G: np.ndarray, b: np.ndarray, support: np.ndarray) -> np.ndarray | None:
         """argmin uᵀGu - 2bᵀu between the bounds; None where that cannot be done accurately."""
+        return self._minimum(G, b, support)
+
+    def minimise_quadratic(
+        self, G: np.ndarray, b: np.ndarray, support: np.ndarray, start: np.ndarray, deadline: float = math.inf
+    ) -> np.ndarray:
+        found = self._minimum(G, b, support, start, deadline)
+        return super().minimise_quadratic(G, b, support, start, deadline) if found is None else found
+
+    def _minimum(
+        self,
+        G: np.ndarray,
+        b: np.ndarray,
+        support: np.ndarray,
+        start: np.ndarray | None = None,
+        deadline: float = math.inf,
+    ) -> np.ndarray | None:
         self.require_slice(support)
+        if not np.isfinite(G).all():
+            return None
         lower, upper = (np.broadcast_to(bound, b.shape) for bound in self._bounds(*self._sliced(b, support)))
-        low, high, unit = np.isfinite(lower), np.isfinite(upper), np.eye(b.size)
-        rows, limits = np.vstack([unit[low], -unit[high]]), np.concatenate([lower[low], -upper[high]])
-        found = minimise_over_polytope(G, b, rows, limits)
-        return None if found is None else np.clip(found, lower, upper)
+        return minimise_between(G, b, lower, upper, start, deadline)
 
     def polyhedron(self, n_features: int) -> Polyhedron:
         return Polyhedron.box(*self._bounds(*self._parameters()), n_features)
@@ -132,16 +147,6 @@ class NonNegative(_Elementwise):
 
     def _bounds(self, *parameters: Any) -> tuple[Any, Any]:
         return 0.0, np.inf
-
-    def quadratic_minimum(self, G: np.ndarray, b: np.ndarray, support: np.ndarray) -> np.ndarray | None:
-        """argmin uᵀGu - 2bᵀu over u >= 0; None if the search for it goes in circles."""
-        return minimise_non_negative(G, b) if np.isfinite(G).all() else None
-
-    def minimise_quadratic(
-        self, G: np.ndarray, b: np.ndarray, support: np.ndarray, start: np.ndarray, deadline: float = math.inf
-    ) -> np.ndarray:
-        found = minimise_non_negative(G, b, start, deadline) if np.isfinite(G).all() else None
-        return super().minimise_quadratic(G, b, support, start, deadline) if found is None else found
 
     def _score_rows(self, z: Array, mu: float, *parameters: Any) -> Array:
         return z

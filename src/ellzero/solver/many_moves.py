@@ -83,7 +83,7 @@ class ManyMoves:
         return best[net[best] > least]
 
     def _net(self, some: np.ndarray, worth: np.ndarray, H: np.ndarray) -> np.ndarray:
-        """What some newcomers gain in the best place, see `SwapSearch`; -inf for those that cannot pay for the cheapest."""
+        """What some newcomers gain in the best place, see `SwapSearch`; -inf if they cannot pay for the cheapest."""
         S, w, size = self.S, self.w[self.S], self.diagonal[some]
         h, free = np.maximum(np.diagonal(H), 1e-300), self.problem.sparsity.k - S.size
         loss = np.where(np.isin(S, self.problem.kept), np.inf, w**2 / h)
