@@ -16,6 +16,7 @@ from sklearn.metrics import log_loss, mean_gamma_deviance, mean_poisson_deviance
 from ellzero._core.arrays import to_host
 from ellzero.risks import Constant, Gamma, Huber, LeastSquares, Logistic, Multinomial, Poisson, Quantile, SquaredHinge
 from ellzero.risks import spectrum as _spectrum
+from ellzero.risks.linear_accuracy import measure
 from ellzero.testing.risks import check_risk
 
 N, P, C = 30, 6, 3
@@ -168,6 +169,23 @@ def test_few_columns_of_a_large_matrix(model, dtype):
         known, unknown = risk.at(risk.as_vector(w), np.flatnonzero(w)), risk.at(risk.as_vector(w))
         assert known.value == pytest.approx(unknown.value, rel=1e-5 if dtype == np.float32 else 1e-12)
         np.testing.assert_allclose(known.gradient, unknown.gradient, atol=1e-4 if dtype == np.float32 else 1e-12)
+
+
+@every_model
+def test_columns_in_single_precision_are_valued_like_their_copies(model):
+    """X is left where it lies, but all else is as accurate as in double precision."""
+    X, y, weights, w = data(model, n=500, p=200)
+    X = X.astype(np.float32)
+    w[np.arange(w.size) % 100 != 7] = 0
+    support = np.flatnonzero(w)
+    for intercept in (False, True):
+        here, copied = (model(A, y, 0.1, weights, intercept) for A in (np.asfortranarray(X), X))
+        one, other = (measure(risk, w, support) for risk in (here, copied))
+        assert one.value == pytest.approx(other.value, rel=1e-15)
+        assert one.error == pytest.approx(other.error, rel=1e-9)
+        for a, b in (*zip(one.slopes, other.slopes, strict=True), (one.unknowns, other.unknowns)):
+            np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-14)
+        assert here.accurate_value(w) == pytest.approx(copied.accurate_value(w), rel=1e-15)
 
 
 @every_model

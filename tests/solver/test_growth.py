@@ -144,17 +144,25 @@ class TestManyColumns:
             assert res.fun <= float(y @ y) / len(y)
             assert res.support.size <= 150
 
-    @pytest.mark.parametrize(("order", "most"), [("C", 0.9), ("F", 0.7)])
-    def test_memory_beside_x_where_a_fifth_of_the_columns_is_kept(self, order, most):
+    @pytest.mark.parametrize(
+        ("order", "dtype", "gamma", "most"),
+        [
+            ("C", float, None, 0.8),
+            ("F", float, None, 0.6),
+            ("F", float, ez.sets.NonNegative(), 0.45),  # newcomers whose slopes lead nowhere are left out
+            ("F", np.float32, None, 1.2),  # all of these are in double precision, but columns are not copied to it
+        ],
+    )
+    def test_memory_beside_x_where_a_fifth_of_the_columns_is_kept(self, order, dtype, gamma, most):
         """Products of these columns with each other and with all others, 15% of X; blocks; the columns, if X is by rows.
 
         A block, which is no larger beside a larger X, is a quarter of this one.
         """
         rng = np.random.default_rng(0)
-        X = np.asarray(rng.standard_normal((3000, 1500)), order=order)
+        X = np.asarray(rng.standard_normal((3000, 1500)), order=order, dtype=dtype)
         y = X[:, :300] @ rng.uniform(1, 2, 300) + rng.standard_normal(3000)
-        ez.minimize(ez.risks.LeastSquares(X[:400], y[:400]), 130)
-        assert beside(X, lambda: ez.minimize(ez.risks.LeastSquares(X, y), 300)) < most
+        ez.minimize(ez.risks.LeastSquares(X[:400], y[:400]), 130, gamma)
+        assert beside(X, lambda: ez.minimize(ez.risks.LeastSquares(X, y), 300, gamma)) < most
 
     def test_a_limit_holds_inside_pivots(self, monkeypatch):
         """In processor time, whatever else the machine does."""

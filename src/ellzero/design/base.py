@@ -44,7 +44,7 @@ class Design(ABC):
     names : list of str or None
         Of the columns, where data that are elsewhere tell them.
     has_whole_columns : bool
-        Whether each column lies in one place on the host, in double precision: a copy of some is of no use then.
+        Whether each column lies in one place on the host: a copy of some is of no use then.
     narrow : bool
         Whether they are so few columns of such rows that a look at them takes longer to ask for than to do.
     n_sweeps : float

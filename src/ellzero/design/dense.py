@@ -40,7 +40,7 @@ class Dense(Design):
         self._transpose = X.T
         self._by_columns = by_columns = isinstance(X, np.ndarray) and abs(X.strides[0]) < abs(X.strides[1])
         self._is_double = isinstance(X, np.ndarray) and X.dtype == np.float64
-        self.has_whole_columns = by_columns and self._is_double
+        self.has_whole_columns = by_columns and is_native_float(X.dtype)
         # blocks of rows are faster, but not of rows that lie scattered or are long; what is converted goes by blocks
         self._squares_at_once = self._is_double and (by_columns or 16 * p > _IN_CACHE)
         few = p // (_COLUMN_ORDER_SHARE if by_columns else _ROW_ORDER_SHARE)

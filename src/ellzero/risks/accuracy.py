@@ -213,7 +213,7 @@ def accurate_product(X: Any, w: np.ndarray, *less: np.ndarray) -> tuple[np.ndarr
     Parameters
     ----------
     X : array or scipy.sparse matrix (by columns) of shape (n, s)
-        In double precision.
+        In double precision, or an array in single precision.
     w : array of shape (s,)
     *less : arrays of shape (n,)
     """
@@ -237,7 +237,7 @@ def _products(X: Any, w: np.ndarray) -> Iterator[tuple[Any, np.ndarray, np.ndarr
     if isinstance(X, np.ndarray):  # a few at a time, which stay in the cache
         step = max(1, _AT_A_TIME // max(1, len(X)))
         for some in (used[start : start + step] for start in range(0, used.size, step)):
-            for product, rest in zip(*two_product(X.T[some], w[some, None]), strict=True):
+            for product, rest in zip(*two_product(X.T[some].astype(float, copy=False), w[some, None]), strict=True):
                 yield slice(None), product, rest
         return
     for j in used:

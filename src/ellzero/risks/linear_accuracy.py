@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from .._core.arrays import finfo_eps, to_host, waits
+from ..design.base import in_double
 from .accuracy import EPS, TINY, Look, Measured, SmoothPart, accurate_product
 from .terms import LinearTerms
 
-_AT_A_TIME = 2**20  # entries of X
+_AT_A_TIME = 2**18  # entries of X
 _SMALL = 10**7  # entries of X that are copied to the host in double precision
 PLENTY = 1e-12  # a relative error that needs no second look
 _ENOUGH = 1e-9  # the same for data on a device, which twice the precision would keep waiting
@@ -23,7 +24,9 @@ class LinearMeasure(Measured):
     Parameters
     ----------
     model : LinearTerms
-        In double precision on the host.
+        In double precision on the host; its own columns are not looked at.
+    columns : array or scipy.sparse matrix
+        Those of X, an array perhaps in single precision.
     w : array of shape (s,)
     place, output : arrays of shape (s,)
         Column and output that each entry of w belongs to.
@@ -32,10 +35,9 @@ class LinearMeasure(Measured):
     """
 
     def __init__(
-        self, model: LinearTerms, w: np.ndarray, place: np.ndarray, output: np.ndarray, accurate: bool
+        self, model: LinearTerms, columns: Any, w: np.ndarray, place: np.ndarray, output: np.ndarray, accurate: bool
     ) -> None:
-        self.w, self.place, self.output = w, place, output
-        self.columns: Any = model.design.X  # type: ignore[attr-defined]
+        self.columns, self.w, self.place, self.output = columns, w, place, output
         n, c = model.n_terms, model.n_outputs
         z, off = np.empty((n, c)), np.empty((n, c))
         shift = None if model.offset is None else model.offset.reshape(n, c)
@@ -81,7 +83,7 @@ class LinearMeasure(Measured):
         With an intercept columns are centred: Xw + b = (X - 1mᵀ)w + (b + mᵀw), and the bracket is as free as b is.
         """
         X = self.columns[:, self.place]
-        X = X if isinstance(X, np.ndarray) else X.toarray()
+        X = in_double(X) if isinstance(X, np.ndarray) else X.toarray()
         if self.n_free:
             X = X - self.share @ X
         return np.hstack([X, np.ones((len(X), self.n_free))])
@@ -166,19 +168,24 @@ def plain_product(X: Any, w: np.ndarray, *less: np.ndarray) -> tuple[np.ndarray,
     used, step = np.flatnonzero(w), max(1, _AT_A_TIME // X.shape[0])
     z, size = np.zeros((2, X.shape[0]))
     for some in (used[start : start + step] for start in range(0, used.size, step)):
-        part = X.T[some].T if isinstance(X, np.ndarray) else X[:, some]
+        part = in_double(X.T[some].T) if isinstance(X, np.ndarray) else X[:, some]
         z, size = z + part @ w[some], size + abs(part) @ np.abs(w[some])
     for vector in less:
         z, size = z - vector, size + np.abs(vector)
     return z, np.zeros(z.size), (used.size + 4) * EPS * size
 
 
-def _beside_columns(model: LinearTerms, support: np.ndarray) -> tuple[LinearTerms, np.ndarray]:
-    """The model in double precision on the host, and at which of its columns each entry of the support stands."""
+def _beside_columns(model: LinearTerms, support: np.ndarray) -> tuple[LinearTerms, Any, np.ndarray]:
+    """The model in double precision on the host, columns, and at which of them each entry of the support stands.
+
+    Those that lie in one place are left there, and in their precision.
+    """
     features, place = np.unique(support % model.design.shape[1], return_inverse=True)
-    if model.design.has_whole_columns:
-        return model.on_host(), features[place]
-    return model.on_host(features), place
+    design: Any = model.design
+    if design.has_whole_columns:
+        return model.on_host(features[:0]), design.X, features[place]
+    small: Any = model.on_host(features)
+    return small, small.design.X, place
 
 
 def measure(model: LinearTerms, w: np.ndarray, support: np.ndarray, *, closely: bool = True) -> LinearMeasure | None:
@@ -191,14 +198,14 @@ def measure(model: LinearTerms, w: np.ndarray, support: np.ndarray, *, closely: 
     p = model.design.shape[1]
     if not model.design.fits(model.n_terms, np.unique(support % p).size):
         return None  # more than may be copied from elsewhere
-    small, place = _beside_columns(model, support)
+    small, columns, place = _beside_columns(model, support)
     with np.errstate(over="ignore", invalid="ignore"):
         if not closely:
-            plain = LinearMeasure(small, w[support], place, support // p, accurate=False)
+            plain = LinearMeasure(small, columns, w[support], place, support // p, accurate=False)
             plain.grain = plain.error
             if plain.error <= (_ENOUGH if waits(model.design.reference) else PLENTY) * abs(plain.value):
                 return plain
-        close = LinearMeasure(small, w[support], place, support // p, accurate=True)
+        close = LinearMeasure(small, columns, w[support], place, support // p, accurate=True)
         if not closely:
             close.grain = plain.grain
         return close
@@ -218,8 +225,8 @@ def enclosed_gradient(model: LinearTerms, w: np.ndarray) -> tuple[np.ndarray, np
     if not model.design.fits(n, np.unique(support % p).size):
         return None  # more than may be copied from elsewhere
     with np.errstate(over="ignore", invalid="ignore"):
-        small, place = _beside_columns(model, support)
-        here = LinearMeasure(small, w[support], place, support // p, accurate=False)
+        small, columns, place = _beside_columns(model, support)
+        here = LinearMeasure(small, columns, w[support], place, support // p, accurate=False)
         off = here.off
         if model.fit_intercept:
             off = off + here.model._intercept_doubt(here.z, off, here.share)
