@@ -42,3 +42,16 @@ def answer(market):
     train, _ = market.split()
     caps = ez.sets.GroupWise(ez.sets.L1Ball(0.2), groups=train.sectors)
     return ez.minimize(ez.risks.LeastSquares(train.returns, train.index_returns), 6, caps)
+
+
+@pytest.fixture
+def device(monkeypatch):
+    """Tensors are on a device: those of the host do not count as its own, and none becomes a NumPy array unasked."""
+    from on_device import DEVICE
+
+    def refuse(self, *args):
+        raise TypeError("a tensor on a device is no NumPy array")
+
+    if DEVICE == "cpu":
+        monkeypatch.setattr("ellzero._core.arrays._HOST", set())
+    monkeypatch.setattr("torch.Tensor.__array__", refuse)

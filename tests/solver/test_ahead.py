@@ -1,4 +1,4 @@
-"""Data on a device: torch on the host plays one here, by not counting as the host."""
+"""Data on a device, or on what plays one."""
 
 import numpy as np
 import pytest
@@ -8,17 +8,7 @@ from ellzero import sets as S
 from ellzero._core import arrays
 from ellzero.design import as_design
 from ellzero.solver import ahead
-
-torch = pytest.importorskip("torch", reason="torch is not installed; the extra `torch` brings it")
-
-
-@pytest.fixture
-def device(monkeypatch):
-    def refuse(self, *args):
-        raise TypeError("a tensor on a device is no NumPy array")
-
-    monkeypatch.setattr(arrays, "_HOST", set())
-    monkeypatch.setattr(torch.Tensor, "__array__", refuse)
+from on_device import DEVICE, there, torch
 
 
 def problem(n=200, d=300, k=8, seed=0, dtype=np.float32):
@@ -34,7 +24,7 @@ GAMMAS = [None, S.L2Ball(3.0), S.Box(-1.2, 1.2), S.GroupWise(S.L1Ball(2.0), np.a
 @pytest.mark.parametrize("gamma", GAMMAS, ids=repr)
 @pytest.mark.parametrize("run", [{"max_iter": 37, "tol": 0.0}, {"max_iter": 500}, {"max_iter": 30, "monitor": 5}])
 def test_steps_made_ahead_are_those_made_one_by_one(gamma, run, monkeypatch):
-    X, y = map(torch.tensor, problem())
+    X, y = map(there, problem())
     risk = ez.risks.LeastSquares(X, y, ridge=0.01)
     one_by_one = ez.minimize(risk, 8, gamma, "IHT-2SP", **run)
     monkeypatch.setattr(arrays, "_HOST", set())
@@ -50,7 +40,7 @@ def test_steps_made_ahead_are_those_made_one_by_one(gamma, run, monkeypatch):
 
 @pytest.mark.parametrize("k", [1, 5, 40])
 def test_more_steps_than_are_needed_are_made_in_vain_and_not_told(k, device):
-    X, y = map(torch.tensor, problem())
+    X, y = map(there, problem())
     seen = []
     res = ez.minimize(
         ez.risks.LeastSquares(X, y), k, None, "IHT-2SP", max_iter=9, tol=0, callback=lambda r: seen.append(r.nit)
@@ -59,7 +49,7 @@ def test_more_steps_than_are_needed_are_made_in_vain_and_not_told(k, device):
 
 
 def test_what_overflows_is_found_with_the_next_look(device):
-    X, y = map(torch.tensor, problem())
+    X, y = map(there, problem())
     res = ez.minimize(ez.risks.LeastSquares(X, y), 8, None, ez.preset("IHT", step=1e6), max_iter=200)
     assert res.status is ez.Status.DIVERGED and np.isfinite(res.fun)
 
@@ -70,7 +60,7 @@ def test_a_recording_is_played_instead_of_steps(device, monkeypatch):
     def recorded(compute, reference):
         return lambda: played.append(1) or compute()
 
-    X, y = map(torch.tensor, problem())
+    X, y = map(there, problem())
     risk, run = ez.risks.LeastSquares(X, y), {"max_iter": 300, "tol": 0.0}
     plain = ez.minimize(risk, 8, None, "IHT-2SP", **run)
     monkeypatch.setattr(ahead, "recorded", recorded)
@@ -87,8 +77,7 @@ def test_auto_finds_in_single_precision_what_it_finds_in_double_on_the_host(make
     X, y = problem()
     y = np.sign(y) if make is ez.risks.Logistic else y
     host = ez.minimize(make(X.astype(float), y.astype(float), ridge=0.01, fit_intercept=intercept), 8, gamma)
-    there = make(torch.tensor(X), torch.tensor(y), ridge=0.01, fit_intercept=intercept)
-    res = ez.minimize(there, 8, gamma)
+    res = ez.minimize(make(there(X), there(y), ridge=0.01, fit_intercept=intercept), 8, gamma)
     assert np.array_equal(res.support, host.support)
     assert res.fun == pytest.approx(host.fun, rel=1e-6)
 
@@ -97,7 +86,7 @@ def test_what_has_no_array_for_a_state_is_not_recorded(device, monkeypatch):
     """In other units a risk keeps a point of the one behind it."""
     monkeypatch.setattr(ahead, "recorded", lambda compute, reference: compute)
     monkeypatch.setattr(ahead, "_QUICK", 0)
-    X, y = map(torch.tensor, problem())
+    X, y = map(there, problem())
     risk, run = ez.risks.LeastSquares(X, y, ridge=0.1), {"max_iter": 200, "tol": 0.0}
     res = ez.minimize(risk, 8, None, ez.preset("IHT-2SP", standardize=True, step=0.1), **run)
     assert res.nit == 200 and np.isfinite(res.fun)
@@ -109,7 +98,7 @@ def test_sparsities(kind, device):
     groups = np.arange(60) // 3
     k = ez.sparsity.Groups(4, groups) if kind == "groups" else ez.sparsity.PerGroup(6, groups, 1)
     host = ez.minimize(ez.risks.LeastSquares(X.astype(float), y.astype(float)), k)
-    res = ez.minimize(ez.risks.LeastSquares(torch.tensor(X), torch.tensor(y)), k)
+    res = ez.minimize(ez.risks.LeastSquares(there(X), there(y)), k)
     assert np.array_equal(res.support, host.support) and res.fun == pytest.approx(host.fun, rel=1e-6)
 
 
@@ -118,12 +107,12 @@ def test_features_of_several_outputs_and_ranks(device):
     Y, labels = np.column_stack([y, 2 * y - X[:, 3]]), np.searchsorted([-1.0, 1.0], y)
     for make, target in ((ez.risks.LeastSquares, Y), (ez.risks.Multinomial, labels)):
         host = ez.minimize(make(X.astype(float), target, ridge=0.1), ez.sparsity.Rows(3))
-        res = ez.minimize(make(torch.tensor(X), target, ridge=0.1), ez.sparsity.Rows(3))
+        res = ez.minimize(make(there(X), target, ridge=0.1), ez.sparsity.Rows(3))
         assert np.array_equal(res.support, host.support) and res.fun == pytest.approx(host.fun, rel=1e-6)
     rank, gamma = ez.sparsity.Rank(2, (5, 8)), S.Spectral(S.LinfBall(0.3), (5, 8))
     for constraint, method in ((None, "auto"), (gamma, "auto"), (gamma, "IHT-2SP")):
         host = ez.minimize(ez.risks.LeastSquares(X.astype(float), y.astype(float)), rank, constraint, method)
-        res = ez.minimize(ez.risks.LeastSquares(torch.tensor(X), torch.tensor(y)), rank, constraint, method)
+        res = ez.minimize(ez.risks.LeastSquares(there(X), there(y)), rank, constraint, method)
         assert res.fun == pytest.approx(host.fun, rel=1e-4)
 
 
@@ -160,7 +149,7 @@ def test_neither_the_data_nor_their_products_come_to_the_host(k, n_outputs, most
     X, y = problem(N_ROWS, N_COLUMNS, 12)
     Y = y if n_outputs == 1 else np.column_stack([y, y - X[:, 3], 2 * y + X[:, 7]])
     host = ez.minimize(ez.risks.LeastSquares(X.astype(float), Y.astype(float)), k)
-    risk = ez.risks.LeastSquares(torch.tensor(X), torch.tensor(Y))
+    risk = ez.risks.LeastSquares(there(X), there(Y))
     sizes.clear()
     res = ez.minimize(risk, k)
     assert 0 < max(sizes) <= most < X.size / 8
@@ -183,14 +172,14 @@ def test_exchanges_on_the_device_are_those_on_the_host(seed, device):
         (ez.sparsity.Rows(6), Y),
     ):
         here = ez.minimize(ez.risks.LeastSquares(X, y), k)
-        there = ez.minimize(ez.risks.LeastSquares(torch.tensor(X), torch.tensor(y)), k)
-        assert there.fun == pytest.approx(here.fun, rel=1e-9)
+        res = ez.minimize(ez.risks.LeastSquares(there(X), there(y)), k)
+        assert res.fun == pytest.approx(here.fun, rel=1e-9)
 
 
 def test_blocks_of_any_columns(device):
     X = problem(50, 20)[0]
     index = np.array([[3, 1, -1], [7, 0, 19], [5, -1, -1]])
-    found = as_design(torch.tensor(X)).grams(index)
+    found = as_design(there(X)).grams(index)
     for block, J in zip(found, index, strict=True):
         J = J[J >= 0]
         np.testing.assert_allclose(block[: J.size, : J.size], X[:, J].T.astype(float) @ X[:, J].astype(float))
@@ -202,7 +191,7 @@ def test_blocks_of_any_columns(device):
 def test_ties_go_to_the_lowest_index(k, keep, device):
     if keep is not None and k < keep.size:
         return
-    score = torch.tensor([1.0, 2.0, 2.0, 0.0, 2.0, 3.0, 0.0, 2.0])
+    score = there([1.0, 2.0, 2.0, 0.0, 2.0, 3.0, 0.0, 2.0])
     others = sorted((i for i in range(8) if keep is None or i not in keep), key=lambda i: (-float(score[i]), i))
     expected = sorted([*([] if keep is None else keep.tolist()), *others[: k - (0 if keep is None else keep.size)]])
     assert arrays.best_entries(score, k, keep).tolist() == expected
@@ -212,8 +201,8 @@ def test_ties_go_to_the_lowest_index(k, keep, device):
 def test_sums_over_a_tensor_are_taken_in_double_precision(dtype):
     rng = np.random.default_rng(0)
     X, weights, r = rng.standard_normal((50, 7)) * 1e3, rng.random(50), rng.standard_normal(50)
-    tensor = torch.tensor(X, dtype=dtype)
-    X, design = tensor.double().numpy(), as_design(tensor)
+    tensor = there(X, dtype=dtype)
+    X, design = tensor.double().cpu().numpy(), as_design(tensor)
     gram, sums = design.moments(weights)
     np.testing.assert_allclose(gram, X.T @ (weights[:, None] * X), rtol=1e-12)
     np.testing.assert_allclose(sums, X.T @ weights, rtol=1e-12)
@@ -228,7 +217,8 @@ def test_sums_over_a_tensor_are_taken_in_double_precision(dtype):
     np.testing.assert_allclose(design.correlations(r), X.T @ r, rtol=1e-11)
     np.testing.assert_allclose(design.row_norms(), np.linalg.norm(X, axis=1), rtol=1e-12)
     np.testing.assert_array_equal(design.on_host().X, X)
-    assert type(design.columns(torch.tensor([1, 2]))) is type(design) is type(design.T)
+    assert len(list(as_design(torch.zeros(3000, 1000, device=DEVICE)).doubled())) == 1  # each block is waited for
+    assert type(design.columns(there([1, 2]))) is type(design) is type(design.T)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
@@ -239,7 +229,7 @@ def test_fewer_digits_are_refused(dtype):
 
 @pytest.mark.parametrize("scale", [1e-30, 1e-15, 1e15, 1e30])
 def test_squares_that_single_precision_cannot_hold(scale):
-    X = torch.full((9, 2), scale, dtype=torch.float32)
-    design, exact = as_design(X), 9 * X.double().numpy()[0] ** 2
+    X = torch.full((9, 2), scale, dtype=torch.float32, device=DEVICE)
+    design, exact = as_design(X), 9 * X.double().cpu().numpy()[0] ** 2
     np.testing.assert_allclose(design.squares, exact, rtol=1e-6)
     np.testing.assert_allclose(design.square_sums(np.full(9, 0.25)), 0.25 * exact, rtol=1e-6)

@@ -111,6 +111,13 @@ def scalar(x: Any) -> Any:
     return x if waits(x) else float(x)
 
 
+def together(numbers: list[Any]) -> np.ndarray:
+    """What `scalar` gave, on the host: of those that are to be waited for, all at once."""
+    if numbers and not isinstance(numbers[0], float):
+        return to_host(namespace(numbers[0]).stack(numbers)).astype(float)
+    return np.array(numbers)
+
+
 def index_like(index: np.ndarray, reference: Array) -> Array:
     """A host index array as an index for the reference array."""
     if isinstance(reference, np.ndarray):

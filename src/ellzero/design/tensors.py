@@ -13,7 +13,7 @@ import numpy as np
 
 from .._core.arrays import Array, index_like, like, namespace, to_host
 from .._core.validation import check_layout
-from .base import row_blocks
+from .base import Design, row_blocks
 from .dense import Dense
 
 _BLOCK = 2**26  # entries at a time: enough to keep a device busy, little beside an X that fills it
@@ -114,6 +114,9 @@ class Tensors(Dense):
 
     def correlations(self, r: np.ndarray) -> np.ndarray:
         return to_host(sum(block.T @ self._double(r[rows]) for rows, block in self._blocks()))
+
+    def doubled(self) -> Iterator[Design]:
+        return (type(self)(block) for _, block in self._blocks())
 
     def on_host(self) -> Dense:
         return Dense(np.asfortranarray(to_host(self.X), dtype=np.float64))

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from .._core.arrays import Array, finfo_eps, index_like, namespace, to_host
+from .._core.arrays import Array, finfo_eps, index_like, is_array, like, namespace, to_host, together
 from .._core.directions import Directions
 from .._core.validation import check_indices, check_nonnegative
 from ..design import as_design, here, in_double, take
@@ -177,16 +177,19 @@ class LinearModel(LinearTerms):
 
     def values_along(self, point: Point, directions: Directions, mu: float) -> np.ndarray:
         """R(w + μu_i) for each of the directions u_i, from one product of X with all of them."""
-        if self.fit_intercept or self.n_outputs > 1 or not isinstance(point.w, np.ndarray) or self.design.parted:
+        if self.fit_intercept or self.n_outputs > 1 or self.design.parted:
             return super().values_along(point, directions, mu)
-        steps = mu * self.design.forward(directions.matrix().T)
-        if not isinstance(steps, np.ndarray):  # sparse data and sparse directions
+        w, along = point.w, directions.matrix()
+        if not isinstance(w, np.ndarray):
+            along = like(along if isinstance(along, np.ndarray) else along.toarray(), w)
+        steps = self.design.forward(along.T)
+        if not is_array(steps):  # sparse data and sparse directions
             steps = steps.toarray()
-        values = np.array([self._mean_loss(point.state + step) for step in np.ascontiguousarray(steps.T)])
+        rows = np.ascontiguousarray(steps.T) if isinstance(steps, np.ndarray) else steps.T
+        values = together([self._mean_loss(point.state + mu * rows[i]) for i in range(len(directions))])
         if self.ridge:
             # ||w + μu||² with ||u|| = 1
-            along = directions.matrix() @ point.w
-            values += 0.5 * self.ridge * (float(point.w @ point.w) + 2 * mu * along + mu * mu)
+            values += 0.5 * self.ridge * (float(w @ w) + 2 * mu * to_host(along @ w) + mu * mu)
         return values
 
     # What is known of its rows.
