@@ -157,7 +157,7 @@ class Blocks(InFiles):
     --------
     >>> import numpy as np, ellzero as ez
     >>> rng = np.random.default_rng(0)
-    >>> blocks = [(X, X[:, 3]) for X in rng.standard_normal((5, 100, 20))]
+    >>> blocks = [(X, X[:, 3] + 0.1 * X[:, 0]) for X in rng.standard_normal((5, 100, 20))]
     >>> data = ez.Blocks(blocks)
     >>> res = ez.minimize(ez.risks.LeastSquares(data, data.y), k=1)
     >>> data.shape, res.support.tolist(), res.n_sweeps

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from .._core.arrays import Array, finfo_eps, index_like, is_array, like, namespace, to_host, together
+from .._core.arrays import Array, finfo_eps, index_like, like, namespace, to_host, together
 from .._core.directions import Directions
 from .._core.validation import check_indices, check_nonnegative
 from ..design import as_design, here, in_double, take
@@ -182,11 +182,10 @@ class LinearModel(LinearTerms):
         w, along = point.w, directions.matrix()
         if not isinstance(w, np.ndarray):
             along = like(along if isinstance(along, np.ndarray) else along.toarray(), w)
-        steps = self.design.forward(along.T)
-        if not is_array(steps):  # sparse data and sparse directions
-            steps = steps.toarray()
-        rows = np.ascontiguousarray(steps.T) if isinstance(steps, np.ndarray) else steps.T
-        values = together([self._mean_loss(point.state + mu * rows[i]) for i in range(len(directions))])
+        steps = self.design.forward(along.T).T
+        if isinstance(w, np.ndarray):  # a sparse matrix for sparse data and sparse directions
+            steps = np.ascontiguousarray(steps if isinstance(steps, np.ndarray) else steps.toarray())
+        values = together([self._mean_loss(point.state + mu * steps[i]) for i in range(len(directions))])
         if self.ridge:
             # ||w + μu||² with ||u|| = 1
             values += 0.5 * self.ridge * (float(w @ w) + 2 * mu * to_host(along @ w) + mu * mu)

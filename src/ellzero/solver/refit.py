@@ -5,14 +5,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._core.arrays import Array, finfo_eps, index_like, like, scatter, to_host
+from .._core.arrays import Array, finfo_eps, index_like, like, norm, scatter, to_host
 from .._core.linear_systems import refined, solve
 from ..risks.base import Point, Risk
 from ..risks.curvature import Curvature
 from ..risks.known import KnownProducts
-from ..sets import ConstraintSet
+from ..sets import ConstraintSet, EmptySlice
 from .newton import accelerated, newton
 
+_DUST = 1e-12  # of the largest entry, and of what is most seen of one
 LEAST = 0.01  # of R(0): below it digits of R are lost in R(0) - bᵀw
 
 
@@ -53,12 +54,26 @@ class Piece:
         if self.gamma.whole_space:
             return solve(G, b)
         if self.units is None:
-            return self.gamma.minimise_quadratic(G, b, self.support, start, deadline), True
+            return self._told(G, self.gamma.minimise_quadratic(G, b, self.support, start, deadline)), True
         s = self.units.scales[self.support]
         inner = self.units.gamma.minimise_quadratic(s[:, None] * G * s, s * b, self.support, start / s, deadline)
         found = s * inner
         # in other units a bound is another number, rounded
-        return self.gamma.project(found, self.support) if self.gamma.separable else found, True
+        found = self.gamma.project(found, self.support) if self.gamma.separable else found
+        return self._told(G, found), True
+
+    def _told(self, G: np.ndarray, u: np.ndarray) -> np.ndarray:
+        """Zero for what is not zero by rounding alone: it can be told neither beside other entries nor in Xu."""
+        size, seen = np.abs(u), np.abs(u) * np.sqrt(np.maximum(np.diagonal(G), 0.0))
+        small = (size <= _DUST * size.max(initial=0.0)) & (seen <= _DUST * seen.max(initial=0.0))
+        if not u[small].any():
+            return u
+        clean, rest = np.zeros(u.size), np.flatnonzero(~small)
+        try:  # a set may ask for numbers as small
+            clean[rest] = to_host(self.gamma.project(u[rest], self.support[rest]))
+        except EmptySlice:
+            return u
+        return clean if norm(clean - u) <= _DUST * norm(u) else u
 
     def known_minimum(self) -> np.ndarray | None:
         """argmin R over the piece for a quadratic R, where Γ solves such problems itself; None otherwise."""
@@ -71,7 +86,8 @@ class Piece:
             return None
         every = np.arange(self.support.size)
         G, b = model.block(every), model.pull(origin, every)
-        return gamma.quadratic_minimum(G, b, self.support)
+        found = gamma.quadratic_minimum(G, b, self.support)
+        return None if found is None else self._told(G, found)
 
 
 def refit(
