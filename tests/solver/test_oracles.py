@@ -290,7 +290,7 @@ class TestIntercept:
         assert result.fun == pytest.approx(risk.value(result.x), rel=1e-10)
 
     def test_gradients_by_finite_differences(self):
-        from ellzero.risks.linear import ExplicitIntercept
+        from ellzero.risks.explicit_intercept import ExplicitIntercept
         from ellzero.testing import check_risk
 
         rng = np.random.default_rng(0)
