@@ -123,3 +123,37 @@ def assert_printed(block, output):
         assert words(line) == words(printed)
         assert numbers(printed) == pytest.approx(numbers(line), rel=0.02, abs=1e-9)
     assert len(lines) >= start + len(wanted)
+
+
+def near_copies(seed, d):
+    """Columns in pairs that differ by 1e-11 to 1e-2, of lengths apart or alike, and y."""
+    rng = np.random.default_rng(seed)
+    n, near = int(rng.integers(12, 60)), 10.0 ** rng.uniform(-11, -2)
+    X = rng.standard_normal((n, d))
+    for j in range(1, d, 2):
+        X[:, j] = X[:, j - 1] * rng.choice([1, -1, 3]) + near * rng.standard_normal(n)
+    X = X[:, rng.permutation(d)] * (10.0 ** rng.uniform(-4, 4, d) if seed % 3 == 0 else 1.0)
+    size = np.linalg.norm(X, axis=0)
+    w = rng.standard_normal(d) / size * (rng.random(d) < 0.6)
+    noise = 1e-5 if seed % 4 == 0 else 0.1
+    return X, X @ w + noise * rng.standard_normal(n) / np.sqrt(n), 10.0 ** rng.uniform(-2, 2) / size
+
+
+def some_bounds(seed, limit):
+    """One of a few kinds of sets, and its bounds."""
+    lower, upper = [(0 * limit, np.inf + limit), (-limit, limit), (0 * limit, limit)][seed % 3]
+    return S.NonNegative() if seed % 3 == 0 else S.Box(lower, upper), lower, upper
+
+
+def least_between(A, y, lower, upper):
+    """min mean (Au - y)² between bounds: the least over all faces, each by its columns, and not by their products."""
+    size, k = np.linalg.norm(A, axis=0), A.shape[1]
+    A, lower, upper, least = A / size, lower * size, upper * size, np.mean(y**2)
+    for face in itertools.product((0, -1, 1), repeat=k):
+        side = np.array(face)
+        u, free = np.where(side < 0, lower, np.where(side > 0, upper, 0.0)), side == 0
+        if np.isfinite(u).all():
+            u[free] = np.linalg.lstsq(A[:, free], y - A[:, ~free] @ u[~free], rcond=None)[0]
+            if (u >= lower * (1 + 1e-12)).all() and (u <= upper * (1 + 1e-12)).all():
+                least = min(least, float(np.mean((A @ np.clip(u, lower, upper) - y) ** 2)))
+    return least

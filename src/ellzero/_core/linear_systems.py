@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +15,8 @@ _SMALL = 64  # rows of a matrix that NumPy inverts before SciPy is asked
 # From this size on LAPACK's triangular factor serves for what follows it. Below, importing it would cost the first call
 # more than it gains.
 _LARGE = 200
+_SAME = 1e-13  # relative: a norm that is less by no more is the same
+_FAR = 1e-6  # of a column, that the others leave of it: enough for products to tell the answer to ten digits
 
 
 @dataclass
@@ -76,11 +80,59 @@ def solve(G: np.ndarray, b: np.ndarray, index: np.ndarray | None = None) -> tupl
     else:
         diagonal, factor = np.diagonal(G), Factor.of(G)
     if factor is not None and (factor.pivots > 1e-13 * diagonal).all():
-        return factor.solve(b), bool((factor.pivots > 1e-6 * diagonal).all())
+        return factor.solve(b), bool((factor.pivots > _FAR * diagonal).all())
     G = G if index is None else G[index[:, None], index]
     scales = 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
     scaled = np.linalg.lstsq(scales[:, None] * G * scales, (scales * b.T).T, rcond=1e-12)[0]
     return (scales * scaled.T).T, False
+
+
+def independent(G: np.ndarray, index: np.ndarray) -> bool:
+    """Whether the columns that these rows and columns of G are the products of are far from depending on each other."""
+    factor = Factor.of(G[index[:, None], index], again=index.size < _LARGE)
+    return factor is not None and bool((factor.pivots > _FAR * np.diagonal(G)[index]).all())
+
+
+def least_squares(A: np.ndarray, r: np.ndarray) -> np.ndarray:
+    """The shortest u with the least ||Au - r||."""
+    return np.asarray(np.linalg.lstsq(A, r, rcond=None)[0])
+
+
+def least_squares_between(
+    A: np.ndarray, r: np.ndarray, lower: np.ndarray, upper: np.ndarray, deadline: float = math.inf
+) -> np.ndarray:
+    """argmin ||Au - r|| over bounds that hold 0, or the u beyond which rounding, or the deadline, lets nobody go.
+
+    The primal method of active sets (Stark & Parker 1995), from 0: towards the best values of the entries that are
+    free, as far as the bounds let it; once there, the entry at a bound is set free whose slope leads inside most
+    steeply. No step is one to a larger ||Au - r||: a start that is nearly the best is not left for anything worse.
+    """
+    u, least, size = np.zeros(A.shape[1]), norm(r), np.sqrt(np.einsum("ij,ij->j", A, A))
+    free, never = (lower < 0) & (upper > 0), (lower == upper) | (size == 0)
+    tried, size = never.copy(), np.where(size > 0, size, 1.0)
+    while time.perf_counter() < deadline:
+        left, way = r - A @ u, np.zeros(u.size)
+        way[free] = least_squares(A[:, free], left)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            reach = np.where(way > 0, upper - u, np.where(way < 0, lower - u, math.inf)) / np.where(way == 0, 1.0, way)
+        first, length = int(reach.argmin()), min(1.0, float(reach.min()))
+        there = np.clip(u + length * way, lower, upper)
+        if length < 1.0:
+            there[first] = upper[first] if way[first] > 0 else lower[first]
+        if (value := norm(A @ there - r)) <= least:
+            tried = never.copy() if value < least * (1 - _SAME) else tried
+            u, least = there, value
+            if length < 1.0:
+                free[first] = False
+                continue
+        # slopes are those at the best values, even where rounding hides what is won there
+        inward = np.where(u <= lower, 1.0, -1.0) * (A.T @ (left - A @ way)) / size
+        inward[free | tried] = 0.0
+        best = int(inward.argmax())
+        if not inward[best] > 0:
+            break
+        free[best] = tried[best] = True  # once, until there is something better
+    return u
 
 
 def inverses(M: np.ndarray) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from typing import Any
 
@@ -123,10 +124,16 @@ class Curvature(ABC):
         """-½∇R at some coordinates of the origin, as accurately as G is known."""
         return np.asarray(-0.5 * to_host(origin.gradient).astype(float)[index])
 
-    def correction(self, w: np.ndarray, state: Any) -> np.ndarray | None:
+    def correction(
+        self,
+        w: np.ndarray,
+        state: Any,
+        between: tuple[np.ndarray, np.ndarray] | None = None,
+        deadline: float = math.inf,
+    ) -> np.ndarray | None:
         """argmin R(w + u) over u for a quadratic R, more accurately than by G; None where there is no better way.
 
-        The state is that of a `Point` at w.
+        The state is that of a `Point` at w. Over lower <= u <= upper, where these bounds are given.
         """
         return None
 

@@ -6,6 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from .._core.arrays import Array, finfo_eps, index_like, like, namespace, to_host, waits
+from .._core.linear_systems import least_squares, least_squares_between
 from .curvature import Curvature
 from .known import KnownProducts
 from .point import Point
@@ -249,8 +250,16 @@ class LinearCurvature(Curvature):
             found[:, every, every] += np.where(index >= 0, 0.5 * self.model.ridge, 0.0)
         return found
 
-    def correction(self, w: np.ndarray, state: Array) -> np.ndarray | None:
+    def correction(
+        self,
+        w: np.ndarray,
+        state: Array,
+        between: tuple[np.ndarray, np.ndarray] | None = None,
+        deadline: float = math.inf,
+    ) -> np.ndarray | None:
         """argmin R(w + u) over u for a quadratic R, from X itself: κ(X) counts, and not κ(X)² as in the products.
+
+        Over lower <= u <= upper, where these bounds are given.
 
         The least-squares solution for the residuals, and for -sqrt(ridge/2)·w in the rows of the ridge.
         """
@@ -270,10 +279,11 @@ class LinearCurvature(Curvature):
         size = np.sqrt(np.einsum("ij,ij->j", A, A))
         size = np.where(size > 0, size, 1.0)
         try:
-            move: np.ndarray = np.linalg.lstsq(A / size, r, rcond=None)[0] / size
+            if between is None:
+                return least_squares(A / size, r) / size
+            return least_squares_between(A / size, r, size * between[0], size * between[1], deadline) / size
         except np.linalg.LinAlgError:
             return None
-        return move
 
 
 class ClassCurvature(LinearCurvature):

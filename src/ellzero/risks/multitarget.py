@@ -174,10 +174,18 @@ class TargetCurvature(Curvature):
         target = index // self.p
         return np.asarray(self.one.block(features)[np.ix_(place, place)] * (target[:, None] == target))
 
-    def correction(self, w: np.ndarray, state: Array) -> np.ndarray | None:
+    def correction(
+        self,
+        w: np.ndarray,
+        state: Array,
+        between: tuple[np.ndarray, np.ndarray] | None = None,
+        deadline: float = math.inf,
+    ) -> np.ndarray | None:
+        shape = self.q, self.p
+        bounds = [None] * self.q if between is None else list(zip(*(b.reshape(shape) for b in between), strict=True))
         moves = [
-            self._of(self.model.target(j)).correction(own, state[:, j])
-            for j, own in enumerate(w.reshape(self.q, self.p))
+            self._of(self.model.target(j)).correction(own, state[:, j], bounds[j], deadline)
+            for j, own in enumerate(w.reshape(shape))
         ]
         found = [move for move in moves if move is not None]
         return np.concatenate(found) if len(found) == self.q else None

@@ -95,14 +95,15 @@ def minimise_between(
     """
     side = np.zeros(b.size) if start is None else np.where(start <= lower, -1.0, np.where(start >= upper, 1.0, 0.0))
     side = np.where(lower == upper, -1.0, side)
+    size = np.sqrt(np.maximum(np.diagonal(G), 0.0))
     fewest, patience = b.size + 1, _PATIENCE
     for _ in range(3 * b.size + 10):
         free, index = side == 0, np.flatnonzero(side == 0)
         u = np.where(free, 0.0, np.where(side < 0, lower, upper))
         pushed = b - G[:, ~free] @ u[~free] if u.any() else b
-        tolerance = 1e-13 * float(np.abs(pushed).max(initial=0.0))
         u[index] = solve(G, pushed[index], index if index.size < b.size else None)[0]
         slope = pushed - G[:, index] @ u[index]
+        tolerance = 1e-13 * (np.abs(b) + size * float(size @ np.abs(u)))  # a short column has small slopes
         below, above = free & (u < lower), free & (u > upper)
         inward = ~free & (lower < upper) & (-side * slope > tolerance)
         wrong = np.flatnonzero(below | above | inward)

@@ -59,7 +59,9 @@ def under_caps(shape: Polyhedron, x: np.ndarray, g: np.ndarray) -> Multipliers:
     binding = np.flatnonzero(shape.equal | (spent >= (1 - _BINDS) * shape.h))
     inside = (x != 0) & (shape.lower < x) & (x < shape.upper)
     y = np.zeros(shape.h.size)
-    y[binding] = _prices((shape.A[np.ix_(binding, inside)] * sign[inside]).T, -g[inside], shape.equal[binding])
+    size = np.abs(x[inside])  # what is left of a slope counts by how far it goes: long columns have large errors
+    M = shape.A[np.ix_(binding, inside)] * (sign[inside] * size)
+    y[binding] = _prices(M.T, -g[inside] * size, shape.equal[binding])
     y = np.where(shape.equal, y, np.minimum(y, _steepest_outside(shape, x, g, inside)))
     price, sizes = y @ shape.A, np.abs(y) @ shape.A
     up = np.where(sign == 0, g + price, g + sign * price)
@@ -99,7 +101,7 @@ def in_ellipsoid(c: np.ndarray, r: float, x: np.ndarray, g: np.ndarray) -> Multi
     """That of {w : Σ(c_i w_i)² <= r²}; none where x is inside."""
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         steep, spent = c * c * x, float(np.sum((c * x) ** 2))
-        price = -float(g @ steep) / float(steep @ steep) if steep.any() else 0.0
+        price = -float(g @ x) / spent if spent else 0.0  # slopes count by how far they go
         if not (0 < price < math.inf and spent >= (1 - _BINDS) * r * r and math.isfinite(r * r)):
             return Multipliers.none(g)
         loose = 0.5 * price * (r * r - spent + 4 * (x.size + 8) * _EPS * (r * r + spent))

@@ -8,7 +8,9 @@ q_j = G_jj - Σ_l B_jl C_jl. Dropping i and taking j, with the other values refi
 Under Γ any multipliers give a bound from below of R on its members (`ConstraintSet.multipliers`): slopes of its own for
 the way up and the way down, and curvature, which joins G. With those of x, slopes on S vanish but where a bound holds a
 coordinate; so the same formula holds for what R loses at the most, a newcomer going its one way or the other, and a
-coordinate that is held costs its slope beside. For another R, strong convexity alone makes a bound: with H = 1/ν and
+coordinate that is held costs its slope beside. Where slopes r on S do not vanish, as x or the multipliers are not the
+best, the formula is that of x - ½Hr, where R is lower by ¼rᵀHr, and slopes of others are other ones by no more than
+sqrt(G_jj rᵀHr). For another R, strong convexity alone makes a bound: with H = 1/ν and
 B = 0 it is gain_j - cost_i of `minorant`. What no bound rules out is tried by a refit, the most promising first.
 """
 
@@ -22,7 +24,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from .._core.arrays import to_host
+from .._core.arrays import finfo_eps, to_host
+from .._core.linear_systems import independent
 from ..risks.accuracy import EPS
 from ..risks.base import Point
 from ..sets import EmptySlice
@@ -35,6 +38,7 @@ from .single_moves import contenders
 _REFITS, _FEW = 64, 8  # exchanges that are tried where no bound rules them out, if no more are left; Newton's are dear
 _LARGEST = 2e10  # multiplications: as many as a few rounds of a search take
 _BLOCK, _PARTS = 2**19, 4  # pairs that are looked at together, and parts of these for all that follows
+_ROUNDING = 16  # units of the precision that a slope may be off by, beside the length of its column and √R
 _LEAST = 1e-10  # of R: what an exchange has to gain
 
 
@@ -140,15 +144,34 @@ def examine(
     for gain, newcomer, place in rest[np.argsort(-rest[:, 0])].tolist() if len(rest) <= most else ():
         if time.perf_counter() > deadline:
             break
+        support = pairs.support_after(int(newcomer), int(place))
         try:
-            value = (candidate := refit(pairs.support_after(int(newcomer), int(place)))).value
+            value = (candidate := refit(support)).value
         except EmptySlice:  # there is nothing to gain where Γ has no member
             value, candidate = math.inf, point
         best = candidate if value < min(best.value, point.value - least) else best
-        tried += value >= point.value - least and gain < math.inf  # on columns that depend on each other refits err
+        settled = value >= point.value - least and gain < math.inf
+        tried += settled and (value == math.inf or _is_told(problem, model, support, candidate, least))
     formula = problem.gamma.whole_space and quadratic
     counts = {"by_formula" if formula else "by_bound": ruled_out, "by_refit": tried}
     return Examined(pairs.total, gain=least, support=tuple(pairs.S.tolist()), **counts), best
+
+
+def _is_told(problem: Problem, model: Any, support: np.ndarray, found: Point, least: float) -> bool:
+    """Whether a refit is as good as it should be: on columns that nearly depend on each other most err under Γ.
+
+    Nor is it where entries of R's precision are too coarse: each changes Xw by its rounding times its column.
+    """
+    if model is None or not model.affords(support.size):
+        return True
+    if model.exact:
+        size = np.sqrt(np.maximum(model.diagonal[support], 0.0))
+        rounding = finfo_eps(found.w) * float(size @ np.abs(to_host(found.w).astype(float)[support]))
+        if rounding**2 > least:
+            return False
+        if problem.gamma.separable and finfo_eps(found.w) == EPS:
+            return True
+    return independent(model.block(support), np.arange(support.size))
 
 
 def all_tried(problem: Problem, point: Point) -> Examined:
@@ -175,7 +198,8 @@ def _bounds(pairs: _Exchanges, point: Point, model: Any) -> Iterator[tuple[slice
         return
     limits = gamma.limits(x.size)
     if quadratic:
-        yield from _of_quadratic(pairs, slopes, limits, model, _LEAST * abs(point.value))
+        rounding = _ROUNDING * finfo_eps(point.gradient) * math.sqrt(abs(point.value))
+        yield from _of_quadratic(pairs, slopes, limits, model, _LEAST * abs(point.value), rounding)
     elif nu is not None:
         gain, cost = Minorant(x, slopes, np.zeros(x.size), limits).gains_and_costs(nu.value)
         leaving = S[pairs.places]
@@ -186,26 +210,36 @@ def _bounds(pairs: _Exchanges, point: Point, model: Any) -> Iterator[tuple[slice
 
 
 def _of_quadratic(
-    pairs: _Exchanges, slopes: Multipliers, limits: tuple[np.ndarray, np.ndarray], model: Any, least: float
+    pairs: _Exchanges,
+    slopes: Multipliers,
+    limits: tuple[np.ndarray, np.ndarray],
+    model: Any,
+    least: float,
+    rounding: float,
 ) -> Iterator[tuple[slice, np.ndarray]]:
     """The formula of this module; nothing where G_SS is not to be inverted."""
     x, S, places = pairs.x, pairs.S, pairs.places
-    half, u, (lower, upper) = 0.5 * slopes.curvature, x[S], limits
+    half, (lower, upper) = 0.5 * slopes.curvature, limits
     C = None if model.remembers(S.size) else _columns(model, S, x.size)  # many are computed as they are needed
     G = model.block(S) if C is None else C[S]
     G[np.diag_indices_from(G)] += half[S]
     H = inverse(G)
     del G  # k² numbers that nobody needs any more
-    if not np.isfinite(H).all():
+    linear = _linear_part(x[S], slopes.up[S], slopes.down[S], lower[S], upper[S])
+    if linear is None or not (np.isfinite(H).all() and (np.diagonal(H) > 0).all()):
         return
-    h, diagonal = np.maximum(np.diagonal(H), 1e-300), model.diagonal + half
+    h, diagonal = np.diagonal(H), model.diagonal + half
     sizes, doubt = np.sqrt(np.maximum(diagonal, 0.0)), 16 * (S.size + 8) * EPS
     lost = doubt * (1.0 + _scaled_norm(H, sizes[S]))  # of a column, what others leave of it is known up to this share
     left = np.maximum(1 / h - lost * diagonal[S], 0.0)
-    back = np.where(u > 0, slopes.down[S], slopes.up[S])
-    outside, settled, values = pairs.outside, max(slopes.offset, 0.0), u**2 * left
-    loss = np.append((values + np.maximum(back, 0.0) * np.abs(u))[places], 0.0) - settled
-    more = doubt * sizes[outside] * float(sizes[S] @ np.abs(u))  # what the slopes may be off by
+    way = -0.5 * H @ linear  # to where the slopes on S vanish
+    fallen = max(-0.5 * float(linear @ way), 0.0)  # and R falls by this
+    u = x[S] + way
+    back = np.where(x[S] > 0, slopes.down[S] + linear, slopes.up[S] - linear)
+    outside, settled, values = pairs.outside, max(slopes.offset, 0.0) + fallen, u**2 * left
+    loss = np.append((values + np.maximum(back, 0.0) * np.abs(x[S]))[places], 0.0) - settled
+    # what the slopes may be off by, in their precision, and what the way to u may add to them
+    more = sizes[outside] * (doubt * float(sizes[S] @ np.abs(u)) + rounding + math.sqrt(fallen))
     rise, fall = (more - 0.5 * slope[outside] for slope in (slopes.up, slopes.down))
     # where its slope leads nowhere, R rises with a newcomer whoever leaves; and see `contenders`
     worth = np.maximum(np.where(upper[outside] > 0, rise, 0.0), np.where(lower[outside] < 0, fall, 0.0))
@@ -226,6 +260,15 @@ def _of_quadratic(
         won = _most(rise[those, None] + shift, room, upper[some, None])
         gains[those - rows.start] = np.maximum(won, _most(fall[those, None] - shift, room, -lower[some, None])) - loss
         yield rows, gains
+
+
+def _linear_part(
+    x: np.ndarray, up: np.ndarray, down: np.ndarray, lower: np.ndarray, upper: np.ndarray
+) -> np.ndarray | None:
+    """The flattest lines below the slopes at x, for what may go up and down; None where there are none."""
+    most, least = np.where(x < upper, up, math.inf), -np.where(x > lower, down, math.inf)
+    # of an entry inside the two ends are the same number, up to rounding
+    return None if (least > most + 1e-9 * np.abs(most)).any() else np.clip(0.0, least, np.maximum(least, most))
 
 
 def _cut(

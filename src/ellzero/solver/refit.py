@@ -1,12 +1,13 @@
 """The best values on a support: R minimised over a slice of Γ."""
 
 import math
+import time
 from dataclasses import dataclass
 
 import numpy as np
 
 from .._core.arrays import Array, finfo_eps, index_like, like, norm, scatter, to_host
-from .._core.linear_systems import refined, solve
+from .._core.linear_systems import independent, refined, solve
 from ..risks.base import Point, Risk
 from ..risks.curvature import Curvature
 from ..risks.known import KnownProducts
@@ -54,13 +55,29 @@ class Piece:
         if self.gamma.whole_space:
             return solve(G, b)
         if self.units is None:
-            return self._told(G, self.gamma.minimise_quadratic(G, b, self.support, start, deadline)), True
+            found = self._told(G, self.gamma.minimise_quadratic(G, b, self.support, start, deadline))
+            return found, self._is_accurate(G)
         s = self.units.scales[self.support]
         inner = self.units.gamma.minimise_quadratic(s[:, None] * G * s, s * b, self.support, start / s, deadline)
         found = s * inner
         # in other units a bound is another number, rounded
-        found = self.gamma.project(found, self.support) if self.gamma.separable else found
-        return self._told(G, found), True
+        found = self._told(G, self.gamma.project(found, self.support) if self.gamma.separable else found)
+        return found, self._is_accurate(G)
+
+    def bounds(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Of each entry, where that is all there is to the piece."""
+        bounded = self.gamma.separable and not self.gamma.whole_space
+        shape = self.gamma.polyhedron_on(self.support) if bounded else None
+        return None if shape is None else (shape.lower, shape.upper)
+
+    def _is_accurate(self, G: np.ndarray) -> bool:
+        """Whether products tell which entries are at their bounds, and the others; of other sets nothing is known.
+
+        Next to each other, a column at a bound and a free one have slopes that differ by rounding alone.
+        """
+        if (bounds := self.bounds()) is None:
+            return True
+        return independent(G, np.flatnonzero(bounds[0] < bounds[1]))
 
     def _told(self, G: np.ndarray, u: np.ndarray) -> np.ndarray:
         """Zero for what is not zero by rounding alone: it can be told neither beside other entries nor in Xu."""
@@ -87,7 +104,9 @@ class Piece:
         every = np.arange(self.support.size)
         G, b = model.block(every), model.pull(origin, every)
         found = gamma.quadratic_minimum(G, b, self.support)
-        return None if found is None else self._told(G, found)
+        if found is None or not self._is_accurate(G):
+            return None
+        return self._told(G, found)
 
 
 def refit(
@@ -180,17 +199,32 @@ def _in_one_step(piece: Piece, here: Point, model: Curvature, deadline: float) -
         found, accurate = _for_all_outputs(part, one, model.n_shared)
         if found is not None and (accurate or model.corrects):
             there = part.at(like(found, here.w))
-            return there if accurate else _polished(model, there)
+            return there if accurate else _polished(model, there, None, deadline)
     every = np.arange(values.size)
     G, b = model.block(every), model.pull(part.at(part.zero), every)
     if not (np.isfinite(G).all() and np.isfinite(b).all()):
         return accelerated(piece, here, deadline)
+    if (inside := _inside(piece, model, G, b, deadline)) is not None:
+        return inside
     target, accurate = piece.minimise(G, b, values, deadline)
+    there = part.at(like(target, here.w))
     if accurate:
-        return part.at(like(target, here.w))
+        return there
     if model.corrects:
-        return _polished(model, part.at(like(target, here.w)))
-    return part.at(like(refined(G, b, target), here.w))
+        return _polished(model, there, piece.bounds(), deadline)
+    return part.at(like(refined(G, b, target), here.w)) if piece.gamma.whole_space else there
+
+
+def _inside(piece: Piece, model: Curvature, G: np.ndarray, b: np.ndarray, deadline: float) -> Point | None:
+    """The best point of the whole space, from the columns themselves, where products tell too little and Γ holds it."""
+    if piece.gamma.separable or not model.corrects:  # those look at the columns that are free alone
+        return None
+    free, accurate = solve(G, b)
+    if accurate:
+        return None
+    there = _polished(model, piece.risk.at(like(free, piece.risk.zero)), None, deadline)
+    values = to_host(there.w).astype(float)
+    return there if norm(to_host(piece.project(values)) - values) <= 1e-14 * norm(values) else None
 
 
 def _for_all_outputs(part: Risk, one: Curvature, n_outputs: int) -> tuple[np.ndarray | None, bool]:
@@ -219,13 +253,17 @@ def _from_outside(piece: Piece, here: Point, deadline: float) -> Point:
     return piece.risk.at(like(piece.minimise(G, b, values, deadline)[0], here.w))
 
 
-def _polished(model: Curvature, point: Point) -> Point:
+def _polished(model: Curvature, point: Point, bounds: tuple[np.ndarray, np.ndarray] | None, deadline: float) -> Point:
     """The same minimiser of a quadratic, from the columns themselves where G, their products, is too coarse."""
     for _ in range(3):
-        move = model.correction(to_host(point.w), point.state)
+        if time.perf_counter() > deadline:
+            break
+        w = to_host(point.w).astype(float)
+        move = model.correction(w, point.state, bounds and (bounds[0] - w, bounds[1] - w), deadline)
         if move is None:
             break
-        there = point.risk.at(like(to_host(point.w) + move, point.w))
+        moved = w + move if bounds is None else np.clip(w + move, *bounds)
+        there = point.risk.at(like(moved, point.w))
         if not there.value < point.value:
             break
         point = there
