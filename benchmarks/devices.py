@@ -3,6 +3,7 @@
     python -m benchmarks devices              # with an accelerator that torch sees; about two minutes on an H200
     python -m benchmarks devices --no-host    # without the run of NumPy at 8 GB
     python -m benchmarks devices --only structure    # groups, quotas, rows and ranks alone, beside the rest of the page
+    python -m benchmarks devices --to out            # the page goes into this folder
 
 X is standard normal in float32, k entries of w* are ±(1 to 2), noise 0.5, seed 0. One pass is the time of `X.T @ r` in
 the same run. Limits: "IHT-2SP" 1.15 passes an iteration at 8 and 40 GB and 0.15 ms an iteration at 2000 x 5000; "auto"
@@ -10,6 +11,7 @@ the same run. Limits: "IHT-2SP" 1.15 passes an iteration at 8 and 40 GB and 0.15
 NumPy finds in float64.
 """
 
+import argparse
 import os
 import platform
 import statistics
@@ -196,13 +198,18 @@ def structure(torch, device, clock, shapes=SHAPES, host=10**8):
     return [STRUCTURE, "", "k groups of ten columns; quotas, rows and ranks as said. Noise 0.5.", "", *lines]
 
 
-def write(text):
-    out = Path(os.environ.get("OUT", PAGE.parent)) / PAGE.name
+def write(text, folder):
+    out = Path(folder) / PAGE.name
     out.write_text(text.rstrip() + "\n")
     print(f"written to {out.name}")
 
 
 def main(options=()):
+    parser = argparse.ArgumentParser(prog="python -m benchmarks devices")
+    parser.add_argument("--only", choices=("structure",))
+    parser.add_argument("--no-host", action="store_true")
+    parser.add_argument("--to", metavar="FOLDER", default=PAGE.parent)
+    asked = parser.parse_args(list(options))
     try:
         import torch
     except ImportError:
@@ -213,9 +220,9 @@ def main(options=()):
         return
     device, clock = "cuda", Clock(torch, "cuda")
     ez.minimize(ez.risks.LeastSquares(*make(torch, device, 300, 300, 5)), 5)  # what a first call sets up
-    if "structure" in options:
+    if asked.only:
         lines = structure(torch, device, clock)
-        write(PAGE.read_text().split(STRUCTURE)[0] + "\n".join(lines))
+        write(PAGE.read_text().split(STRUCTURE)[0] + "\n".join(lines), asked.to)
         return
     lines = [f"| {' | '.join(HEAD)} |", "|---|" + "---:|" * (len(HEAD) - 1)]
     same = ""
@@ -223,7 +230,7 @@ def main(options=()):
         line, supports, (X, y) = measure(torch, device, n, d, k, clock)
         print(line, flush=True)
         lines.append(line)
-        if (n, d) == (20000, 100_000) and "--no-host" not in options:
+        if (n, d) == (20000, 100_000) and not asked.no_host:
             host = ez.risks.LeastSquares(X.double().cpu().numpy(), y.double().cpu().numpy())
             alike = np.array_equal(ez.minimize(host, k).support, supports["auto"])
             same = f"At {n} x {d} NumPy in float64 finds {'the same' if alike else 'ANOTHER'} support."
@@ -238,7 +245,7 @@ def main(options=()):
         "\n".join(lines)
         + f'\n\n{same}\n\n## Where the device begins to pay\n\nOne call of "auto", the risk made anew.\n\n'
     )
-    write(text + "\n".join(table))
+    write(text + "\n".join(table), asked.to)
 
 
 if __name__ == "__main__":
