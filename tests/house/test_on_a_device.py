@@ -1,6 +1,8 @@
 """Everything that takes data takes tensors of a device, and what comes back is where they are."""
 
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -202,3 +204,84 @@ def test_cupy_comes_free():
     res = ez.minimize(ez.risks.LeastSquares(cupy.asarray(X), cupy.asarray(Y.astype(np.float32))), K)
     assert isinstance(res.x, cupy.ndarray) and np.array_equal(res.support, known.support)
     assert res.fun == pytest.approx(known.fun, rel=1e-6)
+
+
+def test_indices_may_be_there():
+    risk = ez.risks.LeastSquares(there(X), there(Y.astype(np.float32)))
+    known = ez.minimize(risk, K, keep=[3, 7])
+    for keep in (there([7, 3]), there(np.isin(np.arange(D), [3, 7]))):
+        assert np.array_equal(ez.minimize(risk, K, keep=keep).support, known.support)
+    assert risk.restrict(there([1, 4])).n_features == 2
+
+
+def test_a_start_that_is_differentiated_leaves_nothing_behind():
+    risk, start = ez.risks.LeastSquares(there(X), there(Y)), torch.nn.Parameter(there(np.zeros(D)))
+    for method in ("auto", "IHT-2SP", "PGD", "HSG-HT-2SP"):
+        assert not ez.minimize(risk, K, method=method, x0=start, max_iter=20, rng=0).x.requires_grad
+    assert not risk.predict(start).requires_grad
+
+
+@pytest.mark.parametrize("bad, words", [
+    (np.ones(D) * 1j, "must be real numbers|must be numbers"), (["a"] * D, "must be numbers"), (there(np.eye(D)).to_sparse()[0], "dense"),
+])  # fmt: skip
+def test_what_is_no_start_is_refused_by_name(bad, words):
+    risk = ez.risks.LeastSquares(there(X), there(Y))
+    for start in (bad, there(bad)) if isinstance(bad, np.ndarray) else (bad,):
+        with pytest.raises(TypeError, match=f"x0 .*({words})"):
+            ez.minimize(risk, K, x0=start)
+
+
+def test_new_rows_of_another_kind_are_predicted():
+    w, numbers = np.zeros(D), X.astype(np.float64)
+    w[:3] = 1.0, -2.0, 0.5
+    for own in (np.float32, np.float64):
+        risk, host = ez.risks.LeastSquares(there(X.astype(own)), there(Y)), ez.risks.LeastSquares(X.astype(own), Y)
+        for rows in (numbers, X, there(numbers), there(X), there(np.round(numbers).astype(int))):
+            exact = (rows if isinstance(rows, np.ndarray) else rows.cpu().numpy()) @ w
+            np.testing.assert_allclose(risk.predict(w, rows).cpu().numpy(), exact, rtol=1e-4, atol=1e-5)
+            if not isinstance(rows, np.ndarray):
+                np.testing.assert_allclose(host.predict(w, rows), exact, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("half", [torch.float16, torch.bfloat16])
+def test_automatic_casts_do_not_reach_the_data(half):
+    risk = ez.risks.LeastSquares(there(X), there(Y))
+    w = there(W)
+    known, value, one = ez.minimize(risk, K), risk.value(w), risk.predict(w)
+    with torch.autocast(DEVICE, dtype=half):
+        assert risk.value(w) == value and torch.equal(risk.predict(w), one)
+        for method in ("auto", "IHT-2SP"):
+            assert ez.minimize(risk, K, method=method).fun == pytest.approx(known.fun, rel=1e-6)
+        assert torch.is_autocast_enabled(DEVICE)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("setting", [
+    "torch.set_float32_matmul_precision('high')", "torch.set_float32_matmul_precision('medium')",
+    "torch.backends.cuda.matmul.allow_tf32 = True", "torch.backends.cuda.matmul.fp32_precision = 'tf32'",
+    "torch.backends.fp32_precision = 'tf32'", "None",
+])  # fmt: skip
+def test_tensor_cores_are_bound_and_let_loose_again(setting):
+    """In a process of its own: the setting is one for all."""
+    code = f"""
+import threading, torch
+from ellzero.design.tensors import _all_digits
+class Elsewhere: ndim, is_cuda, device = 2, True, torch.device("cuda")
+matmul = torch.backends.cuda.matmul
+if not hasattr(matmul, "fp32_precision"): raise SystemExit
+{setting}
+def told():
+    return matmul.fp32_precision, torch.backends.mkldnn.matmul.fp32_precision, torch.backends.fp32_precision
+before, first, second = told(), _all_digits(Elsewhere()), _all_digits(Elsewhere())
+first.__enter__(); second.__enter__()
+assert matmul.fp32_precision in ("ieee", "none")
+first.__exit__(None, None, None)
+assert matmul.fp32_precision in ("ieee", "none")  # the other one still computes
+second.__exit__(None, None, None)
+assert told() == before
+try:
+    with _all_digits(Elsewhere()): 1 / 0
+except ZeroDivisionError:
+    assert told() == before
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)

@@ -272,7 +272,7 @@ def test_unusable_functions_are_refused(there):
         ):
             with pytest.raises(error, match=words):
                 there.make(f, 3).gradient(np.ones(3))
-        with pytest.raises(ValueError, match="the objective at the start is inf, and must be finite"):
+        with pytest.raises(ValueError, match="the objective at the start is nan, and must be finite"):
             ez.minimize(there.make(lambda w: (w * np.nan).sum(), 3), 2)
         with pytest.raises(ValueError, match="does not depend on w in a way that torch can differentiate"):
             there.make(lambda w: ones.sum(), 3).gradient(np.ones(3))
@@ -312,3 +312,12 @@ def test_strong_convexity_that_is_stated_makes_a_promise(problem):
     ours, theirs = (ez.minimize(one, 12) for one in (risk, smooth))
     assert risk.known_convexity == smooth.known_convexity
     assert ours.beats is not None and ours.beats.k_bar == theirs.beats.k_bar > 0
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16", "int64", "complex128"])
+def test_precisions_that_are_too_short_are_refused(name):
+    torch = pytest.importorskip("torch")
+    dtype, words = getattr(torch, name), f"w must be real numbers in single or double precision, got torch.{name}"
+    for start, options in ((3, {"dtype": dtype}), ({"a": torch.zeros(3, dtype=dtype)}, {})):
+        with pytest.raises(TypeError, match=words):
+            ez.risks.from_torch(lambda w: 0.0, start, **options)

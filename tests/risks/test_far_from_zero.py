@@ -89,3 +89,18 @@ def test_the_search_in_single_precision_finds_what_matters():
         ez.risks.LeastSquares(X.astype(float) - 1e4, y.astype(float), fit_intercept=True), 20, ez.sets.NonNegative()
     )
     assert res.fun <= 1.01 * there.fun
+
+
+@pytest.mark.parametrize("loss", [ez.risks.LeastSquares, ez.risks.Huber, ez.risks.Quantile])
+def test_targets_that_single_precision_would_round_away_are_refused(loss):
+    """Seconds since 1970, in single precision all the same number, were fitted perfectly by no entry at all."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((100, 8))
+    y = X[:, 0] + 0.1 * rng.standard_normal(100)
+    with pytest.raises(ValueError, match=r"y must keep its digits.*subtract y.mean\(\), or hand in X in double"):
+        loss(X.astype(np.float32), y + 1.7e9, fit_intercept=True)
+    known = ez.minimize(loss(X, y + 1.7e9, fit_intercept=True), 1)
+    centred = ez.minimize(loss(X.astype(np.float32), y - y.mean(), fit_intercept=True), 1)
+    assert np.array_equal(known.support, [0]) and np.array_equal(centred.support, [0])
+    loss(X.astype(np.float32), np.full(100, 0.1), fit_intercept=True)  # nothing is lost where all are the same
+    loss(X.astype(np.float32), y + 1.7e9)  # nor where R itself is as large

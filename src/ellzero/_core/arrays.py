@@ -38,6 +38,11 @@ def is_array(x: object) -> bool:
     return bool(array_api_compat.is_array_api_obj(x))
 
 
+def is_tensor(x: object) -> bool:
+    """Whether x is a tensor of torch."""
+    return hasattr(x, "detach")
+
+
 def to_host(x: Array) -> np.ndarray:
     """The same numbers as a NumPy array."""
     if isinstance(x, np.ndarray):

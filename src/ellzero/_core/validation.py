@@ -84,7 +84,7 @@ def check_indices(indices: Iterable[int] | None, n_features: int, name: str) -> 
     if is_masked(indices):
         raise ValueError(f"{name} has masked entries; leave out what is not meant ({name}.compressed())")
     try:
-        index = np.asarray(list(indices) if not isinstance(indices, np.ndarray) else indices)
+        index = to_host(indices) if hasattr(indices, "dtype") and is_array(indices) else np.asarray(list(indices))
     except ValueError:
         index = np.array(None)
     if index.size == 0:
@@ -130,6 +130,14 @@ def as_array(values: Any, name: str) -> np.ndarray:
         raise ValueError(
             f"{name} must be an array of numbers; its rows have different lengths, or it is nested unevenly ({error})"
         ) from None
+
+
+def check_real(array: Array, name: str) -> Array:
+    """An array of any library, on its device, if it holds real numbers and is not sparse."""
+    check_layout(array, name)
+    if namespace(array).isdtype(array.dtype, "complex floating"):
+        raise TypeError(f"{name} must be real numbers, got dtype {array.dtype}; use its .real, if that is meant")
+    return array
 
 
 def check_layout(tensor: Any, name: str) -> None:

@@ -234,6 +234,10 @@ class Design(ABC):
         """Whether so many entries may be copied to the host."""
         return True
 
+    def undisturbed(self) -> AbstractContextManager[None]:
+        """While sums are made that are not this design's: no automatic casts."""
+        return nullcontext()
+
     def at_work(self, verbose: int) -> AbstractContextManager[None]:
         """While it lasts, a run asks: long looks at the data are shown, and the host keeps out of their way."""
         return nullcontext()

@@ -4,8 +4,9 @@ to the host.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import cached_property
 from typing import Any
 
@@ -19,20 +20,59 @@ from .dense import Dense
 _BLOCK = 2**26  # entries at a time: enough to keep a device busy, little beside an X that fills it
 
 
+class _Exact:
+    """Products in single precision that keep it, although tensor cores may have been let loose elsewhere.
+
+    The setting is one for all threads: the first that computes changes it, and the last one back.
+    """
+
+    def __init__(self) -> None:
+        self.lock, self.users, self.before = threading.Lock(), 0, ""
+
+    def __enter__(self) -> None:
+        with self.lock:
+            if not self.users:
+                self.before = self._exchange("ieee")
+            self.users += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self.lock:
+            self.users -= 1
+            if not self.users:
+                self._exchange(self.before)
+
+    @staticmethod
+    def _exchange(precision: str) -> str:
+        """Set it, where that changes anything, and tell what was set."""
+        import torch
+
+        matmul = torch.backends.cuda.matmul
+        if not hasattr(matmul, "fp32_precision"):  # before torch 2.9
+            level = str(torch.get_float32_matmul_precision())
+            torch.set_float32_matmul_precision("highest" if precision == "ieee" else precision)
+            return level
+        before = str(matmul.fp32_precision)
+        if before not in (precision, "none"):  # none: nobody has let them loose
+            matmul.fp32_precision = precision
+        return before
+
+
+_exact = _Exact()
+
+
 @contextmanager
 def _all_digits(v: Array) -> Iterator[None]:
-    """Products with several vectors keep single precision, although tensor cores may have been let loose elsewhere."""
-    if v.ndim == 1 or not v.is_cuda:
+    """Products keep the precision of X, whatever is allowed or asked for elsewhere."""
+    with _as_it_is(v), _exact if v.ndim > 1 and v.is_cuda else nullcontext():
         yield
-        return
+
+
+def _as_it_is(v: Array) -> AbstractContextManager[Any]:
+    """No automatic casts to half precision where v is."""
     import torch
 
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("highest")
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)
+    where = v.device.type
+    return torch.autocast(where, enabled=False) if torch.is_autocast_enabled(where) else nullcontext()
 
 
 class Tensors(Dense):
@@ -59,6 +99,15 @@ class Tensors(Dense):
     def adjoint(self, r: Array) -> Array:
         with _all_digits(r):
             return super().adjoint(r)
+
+    def undisturbed(self) -> AbstractContextManager[Any]:
+        return _as_it_is(self.X)
+
+    def at_work(self, verbose: int) -> AbstractContextManager[Any]:
+        stack = ExitStack()
+        stack.enter_context(super().at_work(verbose))
+        stack.enter_context(self.undisturbed())
+        return stack
 
     def moments(self, weights: np.ndarray | float) -> tuple[np.ndarray, np.ndarray]:
         p = self.shape[1]

@@ -17,7 +17,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from .._core.arrays import is_array, like, namespace, to_host
 from .._core.blocks import facts, fragment, table
-from .._core.validation import as_array, as_numbers, check_finite, is_masked
+from .._core.validation import as_array, as_numbers, check_finite, check_real, is_masked
 from ..design import elsewhere, here
 from ..risks import LinearModel
 from ..solver.methods import Method
@@ -77,7 +77,7 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
             if (design := elsewhere(X)) is not None:
                 X, y = read_elsewhere(self, design, y, reset, **about_y)
             else:
-                y = to_host(y) if is_array(y) and not isinstance(X, np.ndarray) else y
+                y = as_array(y, "y") if is_array(y) and not isinstance(X, np.ndarray) else y
                 X, y = validate_data(self, X, y, reset=reset, accept_sparse=("csr", "csc"), dtype=dtypes, **about_y)
         except Exception as error:  # of NumPy, which does not say whose numbers these are
             refuse_columns(X)
@@ -341,17 +341,24 @@ def _rows(offset: Any, n: int, most: int) -> np.ndarray:
 
 def _floats(X: Any) -> tuple[Any, Any]:
     """The dtypes that X may have: of its own library where scikit-learn dispatches to it, else NumPy's."""
-    xp = namespace(X) if get_config()["array_api_dispatch"] and is_array(X) else np
+    if not (get_config()["array_api_dispatch"] and is_array(X)):
+        return np.float64, np.float32
+    xp = namespace(check_real(X, "X"))
     return xp.float64, xp.float32
 
 
 def like_given(values: np.ndarray, X: Any) -> np.ndarray:
-    """Predictions in the library of X and on its device, where scikit-learn dispatches to it."""
+    """Predictions in the library of X and on its device, where scikit-learn dispatches to it.
+
+    In the precision of X, and in double precision where X holds integers or halves.
+    """
     if isinstance(X, np.ndarray) or not get_config()["array_api_dispatch"] or not is_array(X):
         return values
-    if values.dtype.kind not in "fiub":  # labels may be words
+    xp, kind = namespace(X), values.dtype.kind
+    if kind not in "fiub":  # labels may be words
         return values
-    given: np.ndarray = like(values, X, dtype=None if values.dtype.kind == "f" else namespace(X).int64)
+    floats = X.dtype if X.dtype in (xp.float32, xp.float64) else xp.float64
+    given: np.ndarray = like(values, X, dtype=floats if kind == "f" else xp.bool if kind == "b" else xp.int64)
     return given
 
 

@@ -35,6 +35,6 @@ def beats_fitted(model: Any, risk: Risk, data: str) -> Beats:
 
 def _require_data_of_fit(model: Any, risk: Risk, data: str) -> None:
     x, fun = model.result_.x, model.result_.fun
-    value = risk.value(x) if risk.n_features == x.size else math.nan
+    value = risk.value(x) if risk.n_features == x.shape[0] else math.nan
     if not abs(value - fun) <= 1e-5 * (abs(value) + abs(fun)):
         raise ValueError(f"{data} must be those of the fit: there the objective was {fun:.6g}, here it is {value:.6g}")

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.model_selection import StratifiedKFold
 
+from .._core.arrays import to_host
 from .._core.validation import as_array, as_numbers
 from ..risks import Cox, LinearModel
-from .base import SparseLinearModel
+from .base import SparseLinearModel, like_given
 from .concordance import concordance_index
 from .cross_validation import ChosenByCrossValidation
 from .elsewhere import by_parts
@@ -140,14 +141,14 @@ class _Survival(SparseLinearModel):
     @by_parts
     def predict(self, X: Any, offset: Any = None) -> np.ndarray:
         """Xw + offset, the logarithm of the risk relative to the baseline, (n_samples,): higher is earlier."""
-        return self._linear(X, offset)
+        return like_given(self._linear(X, offset), X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None, *, strata: Any = None) -> float:
         """The concordance index of the predictions, see `ellzero.concordance_index`; pairs within strata only."""
         outcome = read_outcome(_outcome(y, strata).y)
         if strata is None and outcome.shape[1] == 3:
             strata = outcome[:, 2]
-        risk = self.predict(X, offset)
+        risk = self._linear(X, offset)
         return concordance_index(outcome[:, 0], outcome[:, 1], risk, sample_weight=sample_weight, strata=strata)
 
     def predict_survival_function(
@@ -169,7 +170,7 @@ class _Survival(SparseLinearModel):
         -------
         array of shape (n_samples, m)
         """
-        z = self.predict(X, offset)
+        z = self._linear(X, offset)
         if times is None:
             times = np.unique(np.concatenate([when for when, _ in self.baseline_.values()]))
         times = np.atleast_1d(as_numbers(times, "times").astype(float))
@@ -180,7 +181,7 @@ class _Survival(SparseLinearModel):
             with np.errstate(divide="ignore", over="ignore"):
                 log_hazard = np.log(np.concatenate([[0.0], hazard])[np.searchsorted(when, times, side="right")])
                 survival[number == i] = np.exp(-np.exp(log_hazard + z[number == i, None]))
-        return survival
+        return like_given(survival, X)
 
     def _numbers(self, strata: Any, n: int) -> np.ndarray:
         """The number of the stratum of each row."""
@@ -329,7 +330,7 @@ class SparseCoxCV(ChosenByCrossValidation, _Survival):
             )
 
         def loss(x: np.ndarray, intercept: Any) -> float:
-            z = np.asarray(whole.predict(x), dtype=float)[:, None]
+            z = to_host(whole.predict(x)).astype(float)[:, None]
             losses = []
             for part in (np.arange(len(y)), others):
                 share, shift = (None if rows is None else rows[part] for rows in (weights, offset))

@@ -78,13 +78,13 @@ class TorchRisk(Autodiff):
             self.n_features = check_count(like, "n_features")
             self.start = torch.zeros(self.n_features, dtype=dtype or torch.float64, device=device)
             self.parts = {"w": slice(0, self.n_features)}
+            _check_dtype(self.start.dtype)
             return
         flat = [tensor.detach().to(device=device, dtype=dtype).reshape(-1) for tensor in tensors.values()]
         if not flat or not sum(t.numel() for t in flat):
             raise ValueError("n_features as tensors must hold at least one number, got none")
         self.start = torch.cat(flat)
-        if not self.start.is_floating_point():
-            raise TypeError(f"the tensors must hold real numbers, got {self.start.dtype}; use dtype=torch.float64")
+        _check_dtype(self.start.dtype)
         self.n_features = self.start.numel()
         ends = np.cumsum([t.numel() for t in flat]).tolist()
         self.parts = {n: slice(e - t.numel(), e) for n, t, e in zip(tensors, flat, ends, strict=True)}
@@ -186,3 +186,12 @@ def _real(value: Any) -> Any:
 def _told(value: Any) -> str:
     shape = f" of shape {tuple(value.shape)}" if hasattr(value, "shape") else f", {value!r:.40}"
     return f"{type(value).__module__.partition('.')[0]}'s {type(value).__name__}{shape}"
+
+
+def _check_dtype(dtype: Any) -> None:
+    """Refuse what f has no derivative in, or too few digits."""
+    if str(dtype) not in ("torch.float32", "torch.float64"):
+        raise TypeError(
+            f"w must be real numbers in single or double precision, got {dtype}; use dtype=torch.float64, or .float() "
+            "for tensors"
+        )

@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from .._core.arrays import Array, finfo_eps, index_like, like, norm, scatter, to_host
+from .._core.arrays import Array, finfo_eps, index_like, is_array, is_tensor, like, norm, scatter, to_host
 from .._core.directions import Directions
-from .._core.validation import NotFinite, as_numbers, check_indices, check_vector
+from .._core.validation import NotFinite, as_numbers, check_indices, check_real, check_vector
 from ..design import take
 from ..sets import ConstraintSet
 from .accuracy import EPS, Measured
@@ -248,8 +248,11 @@ class Risk(SelfKnowledge, ABC):
     def as_vector(self, w: Any, name: str = "w") -> Array:
         """w as a vector of this risk: its library, dtype and device; the length is checked."""
         reference = self._reference
-        if isinstance(reference, np.ndarray) and not (type(w) is np.ndarray and w.dtype == reference.dtype):
-            w = as_numbers(w, name)  # text, complex numbers and ragged lists have no place in a vector
+        if type(w) is not type(reference) or w.dtype != reference.dtype:
+            # text, complex numbers and ragged lists have no place in a vector
+            w = check_real(w, name) if is_array(w) and not isinstance(reference, np.ndarray) else as_numbers(w, name)
+        if is_tensor(w):  # nobody differentiates a run
+            w = w.detach()
         vector = like(w, reference)
         if vector.shape != (self.n_features,):
             raise ValueError(

@@ -79,7 +79,8 @@ class LinearTerms(Risk):
         return self.share if isinstance(self.share, float) or self.n_outputs == 1 else self.share[:, None]
 
     def _check_targets(self, y: Any) -> np.ndarray:
-        return check_targets(y, self.n_terms, type(self).__name__)
+        rounded = self.fit_intercept and self._of_residual and finfo_eps(self.design.reference) > EPS
+        return check_targets(y, self.n_terms, type(self).__name__, rounded)
 
     # The loss of each row, and its derivatives in the prediction z for the rows whose targets are y.
 
@@ -136,9 +137,7 @@ class LinearTerms(Risk):
 
     def _with_offset(self, z: Array, rows: np.ndarray | None = None) -> Array:
         """The predictions z, of all rows or of some, with what is added to them from the start."""
-        if self.offset is None:
-            return z
-        return z + (self.offset if rows is None else take(self.offset, rows))
+        return z if self.offset is None else z + (self.offset if rows is None else take(self.offset, rows))
 
     def _collect(self, design: Design, slopes: Array) -> Array:
         return design.adjoint(slopes)
@@ -147,8 +146,9 @@ class LinearTerms(Risk):
         return scalar(self._xp.sum(self.share * self._loss(z)))  # type: ignore[no-any-return]
 
     def _value(self, w: Array, state: Array) -> float:
-        value = self._mean_loss(state)
-        return value + 0.5 * self.ridge * scalar(w @ w) if self.ridge else value
+        with self.design.undisturbed():
+            value = self._mean_loss(state)
+            return value + 0.5 * self.ridge * scalar(w @ w) if self.ridge else value
 
     def _both(self, w: Array, state: Array) -> tuple[float, Array] | None:
         """Where a look at a few columns takes longer to ask for than to do: value and slopes by the same one."""
@@ -256,9 +256,8 @@ class LinearTerms(Risk):
         return self._sum_squares()
 
     def _sum_squares(self) -> np.ndarray:
-        if isinstance(self.share, float):
-            return self.share * self.design.squares
-        return self.design.square_sums(self.row_share)
+        one = isinstance(self.share, float)
+        return self.share * self.design.squares if one else self.design.square_sums(self.row_share)
 
     @property
     def plain_squares(self) -> np.ndarray:

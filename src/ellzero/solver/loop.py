@@ -119,8 +119,8 @@ def _begin(run: Run) -> Status | None:
             raise
         except Stop as stop:  # a budget can be spent in attempts at the first value alone
             return Status.FAILED if stop.status is Status.MAX_QUERIES else stop.status
-        if not math.isfinite(value):
-            value = run.start_elsewhere()
+        if not math.isfinite(value) and math.isfinite(elsewhere := run.start_elsewhere()):
+            value = elsewhere
         if not math.isfinite(value):
             raise ValueError(
                 f"the objective at the start is {value}, and must be finite. If the data are too large to be squared "
