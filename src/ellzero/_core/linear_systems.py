@@ -83,7 +83,7 @@ def solve(G: np.ndarray, b: np.ndarray, index: np.ndarray | None = None) -> tupl
         return factor.solve(b), bool((factor.pivots > _FAR * diagonal).all())
     G = G if index is None else G[index[:, None], index]
     scales = 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
-    scaled = np.linalg.lstsq(scales[:, None] * G * scales, (scales * b.T).T, rcond=1e-12)[0]
+    scaled = least_squares(scales[:, None] * G * scales, (scales * b.T).T, 1e-12)
     return (scales * scaled.T).T, False
 
 
@@ -93,9 +93,14 @@ def independent(G: np.ndarray, index: np.ndarray) -> bool:
     return factor is not None and bool((factor.pivots > _FAR * np.diagonal(G)[index]).all())
 
 
-def least_squares(A: np.ndarray, r: np.ndarray) -> np.ndarray:
-    """The shortest u with the least ||Au - r||."""
-    return np.asarray(np.linalg.lstsq(A, r, rcond=None)[0])
+def least_squares(A: np.ndarray, r: np.ndarray, cut: float | None = None) -> np.ndarray:
+    """The shortest u with the least ||Au - r||; singular values below this share of the largest count as zero."""
+    try:
+        return np.asarray(np.linalg.lstsq(A, r, rcond=cut)[0])
+    except np.linalg.LinAlgError:  # LAPACK's quickest iteration does not end on some singular matrices
+        from scipy.linalg import lstsq
+
+        return np.asarray(lstsq(A, r, cut, lapack_driver="gelsy", check_finite=False)[0])
 
 
 def least_squares_between(

@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from .._core.arrays import norm
-from .._core.linear_systems import solve
+from .._core.linear_systems import least_squares, solve
 from .polyhedron import Polyhedron
 
 _EDGE = 1e-12  # relative: what lies so near a bound or a cap is on it
 _PATIENCE = 3  # pivots of all that is wrong after which it may be no less
+_DEPENDENT = 10  # pivots among columns that depend on each other
 _LARGE, _SLOW, _STEPS = 300, 50, 200  # unknowns, faces after which there are many of them, and gradient steps then
 _STUCK = 1e-6  # how far from a set a point may be that no cut moves any more, relative to its size
 
@@ -87,21 +88,22 @@ def minimise_between(
     start: np.ndarray | None = None,
     deadline: float = math.inf,
 ) -> np.ndarray | None:
-    """argmin uᵀGu - 2bᵀu over lower <= u <= upper; None if the search goes in circles.
+    """argmin uᵀGu - 2bᵀu over lower <= u <= upper; None if the search is given up.
 
     Block pivoting (Júdice & Pires 1994): what is free and beyond a bound goes to that bound, what is at a bound with a
     slope that leads inside is set free, all at once as long as this leaves fewer of them, else the last one alone.
-    That ends for a positive definite G. After the deadline, the better of two members.
+    That ends for a positive definite G, though it may take long, and seldom for one whose columns depend on each other:
+    None after fifty pivots of one entry, or ten among such columns. After the deadline, the better of two members.
     """
     side = np.zeros(b.size) if start is None else np.where(start <= lower, -1.0, np.where(start >= upper, 1.0, 0.0))
     side = np.where(lower == upper, -1.0, side)
     size = np.sqrt(np.maximum(np.diagonal(G), 0.0))
-    fewest, patience = b.size + 1, _PATIENCE
-    for _ in range(3 * b.size + 10):
+    fewest, patience, slow = b.size + 1, _PATIENCE, 0
+    while slow <= _SLOW:
         free, index = side == 0, np.flatnonzero(side == 0)
         u = np.where(free, 0.0, np.where(side < 0, lower, upper))
         pushed = b - G[:, ~free] @ u[~free] if u.any() else b
-        u[index] = solve(G, pushed[index], index if index.size < b.size else None)[0]
+        u[index], accurate = solve(G, pushed[index], index if index.size < b.size else None)
         slope = pushed - G[:, index] @ u[index]
         tolerance = 1e-13 * (np.abs(b) + size * float(size @ np.abs(u)))  # a short column has small slopes
         below, above = free & (u < lower), free & (u > upper)
@@ -112,12 +114,13 @@ def minimise_between(
         if time.perf_counter() > deadline:
             members = [np.clip(v, lower, upper) for v in (u, u if start is None else start)]
             return min(members, key=lambda v: float(v @ (G @ v - 2 * b)))
+        slow += 0 if accurate else _SLOW // _DEPENDENT
         if wrong.size < fewest:
             fewest, patience = wrong.size, _PATIENCE
         elif patience:
             patience -= 1
         else:
-            wrong = wrong[-1:]
+            wrong, slow = wrong[-1:], slow + 1
         side[wrong] = np.where(inward, 0.0, np.where(below, -1.0, 1.0))[wrong]
     return None
 
@@ -339,7 +342,7 @@ class _Faces:
         except np.linalg.LinAlgError:
             pass
         if not sound:
-            found = np.linalg.lstsq(system, right, rcond=1e-13)[0]
+            found = least_squares(system, right, 1e-13)
             left = right - system @ found
             if np.abs(left[:n]).max() > 1e-9 * np.abs(right).max():
                 step[free] = left[:n]

@@ -31,10 +31,8 @@ _FEW = 12  # unknowns for which cutting planes are quicker than projected gradie
 def minimise_on_slice(
     gamma: ConstraintSet, G: np.ndarray, b: np.ndarray, support: np.ndarray, start: np.ndarray, deadline: float
 ) -> np.ndarray:
-    """See `ConstraintSet.minimise_quadratic`."""
-    if (found := gamma.quadratic_minimum(G, b, support)) is not None:
-        return found
-    free, project, shape, part = solve(G, b)[0], gamma.on(support), None, None
+    """See `ConstraintSet.minimise_quadratic`, where Γ itself knows nothing faster."""
+    free, project, shape, part, found = solve(G, b)[0], gamma.on(support), None, None, None
     with suppress(EmptySlice):  # only these descriptions fail: there is a projection onto the slice
         shape = gamma.polyhedron_on(support)
         part = gamma.slice_on(support) if shape is None else None

@@ -257,12 +257,12 @@ class ConstraintSet(ABC):
     def minimise_quadratic(
         self, G: np.ndarray, b: np.ndarray, support: np.ndarray, start: np.ndarray, deadline: float = math.inf
     ) -> np.ndarray:
-        """argmin uᵀGu - 2bᵀu over the slice of Γ on the support.
+        """argmin uᵀGu - 2bᵀu over the slice of Γ on the support, or what is known of it at the deadline.
 
-        Bounds and caps have an answer in finitely many steps, balls one in one unknown; elsewhere gradient steps are
-        made until they end or the deadline, a reading of `time.perf_counter`, has passed.
+        Bounds and caps have an answer in finitely many steps, balls one in one unknown; elsewhere there are gradients.
         """
-        return minimise_on_slice(self, G, b, support, start, deadline)
+        found = self.quadratic_minimum(G, b, support)
+        return minimise_on_slice(self, G, b, support, start, deadline) if found is None else found
 
     def _factors(self) -> list[Callable[[np.ndarray], np.ndarray]]:
         """The projections onto sets whose intersection is Γ, if there are simpler ones than Γ."""

@@ -11,6 +11,7 @@ from .._core.arrays import Array, namespace
 from .._core.linear_systems import solve
 from .._core.validation import as_numbers, check_nonnegative
 from ._quadratic import minimise_between
+from ._slices import minimise_on_slice
 from .base import ConstraintSet, EmptySlice
 from .polyhedron import Polyhedron
 from .rows import RowSet
@@ -68,7 +69,7 @@ class _Elementwise(RowSet):
         self, G: np.ndarray, b: np.ndarray, support: np.ndarray, start: np.ndarray, deadline: float = math.inf
     ) -> np.ndarray:
         found = self._minimum(G, b, support, start, deadline)
-        return super().minimise_quadratic(G, b, support, start, deadline) if found is None else found
+        return minimise_on_slice(self, G, b, support, start, deadline) if found is None else found
 
     def _minimum(
         self,

@@ -19,6 +19,8 @@ from .polyhedron import Polyhedron
 from .polytopes import Simplex, SubSimplex
 from .positions import Positions
 
+_FEW = 150  # positions up to which a problem without an end to its pivots is no delay
+
 
 class Portfolio(ConstraintSet):
     """argmin ||w - v|| over least <= Σ_i w_i <= most, lower <= w <= upper, Σ_{i in g} |w_i| <= cap_g.
@@ -139,8 +141,10 @@ class Portfolio(ConstraintSet):
         return float(in_range(partial(self._on_positions, index, Positions.violation), values.astype(float)))
 
     def quadratic_minimum(self, G: np.ndarray, b: np.ndarray, support: np.ndarray) -> np.ndarray | None:
-        """argmin uᵀGu - 2bᵀu over the slice on the support; None where that cannot be done accurately."""
+        """argmin uᵀGu - 2bᵀu over the slice on the support; None where that fails or takes long."""
         self.require_slice(support)
+        if support.size > _FEW:
+            return None
         part = self._positions(support)
         if part.has_no_choice():
             return part.lower.copy()

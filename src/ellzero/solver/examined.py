@@ -186,6 +186,17 @@ def all_tried(problem: Problem, point: Point) -> Examined:
     return Examined(total, by_refit=total, support=tuple(S.tolist()))
 
 
+def none_can_gain(problem: Problem, point: Point) -> Examined:
+    """Where R is next to its lower bound: no exchange gains more than what is left."""
+    pairs = _Exchanges(problem, to_host(point.w).astype(float))
+    return Examined(
+        pairs.total,
+        by_bound=pairs.total,
+        gain=point.value - problem.risk.lower_bound,
+        support=tuple(pairs.S.tolist()),
+    )
+
+
 def _bounds(pairs: _Exchanges, point: Point, model: Any) -> Iterator[tuple[slice, np.ndarray]]:
     """For some of those outside at a time, what each gains at the most in each place; nothing where that is unknown."""
     gamma, x, S = pairs.problem.gamma, pairs.x, pairs.S

@@ -125,7 +125,7 @@ def _by_matrix(
     b = G @ values - 0.5 * to_host(here.gradient)
     if not (np.isfinite(G).all() and np.isfinite(b).all()):
         return None
-    move = piece.minimise(G, b, values, deadline)[0] - values
+    move = piece.minimise(G, b, values, deadline) - values
     return move, float(move @ G @ move)
 
 

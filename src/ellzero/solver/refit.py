@@ -15,6 +15,8 @@ from ..sets import ConstraintSet, EmptySlice
 from .newton import accelerated, newton
 
 _DUST = 1e-12  # of the largest entry, and of what is most seen of one
+_GAINED = 1e-10  # of R: what a further look at the columns has to be worth
+_QUICK = 200  # entries whose quadratic problems are solved before anybody looks at a clock
 LEAST = 0.01  # of R(0): below it digits of R are lost in R(0) - bᵀw
 
 
@@ -50,19 +52,17 @@ class Piece:
         """argmin ||w - u|| over the piece."""
         return u if self.gamma.whole_space else self.gamma.project(u, self.support)
 
-    def minimise(self, G: np.ndarray, b: np.ndarray, start: np.ndarray, deadline: float) -> tuple[np.ndarray, bool]:
-        """argmin uᵀGu - 2bᵀu over the piece, and whether it is as accurate as G."""
+    def minimise(self, G: np.ndarray, b: np.ndarray, start: np.ndarray, deadline: float) -> np.ndarray:
+        """argmin uᵀGu - 2bᵀu over the piece."""
         if self.gamma.whole_space:
-            return solve(G, b)
+            return solve(G, b)[0]
         if self.units is None:
-            found = self._told(G, self.gamma.minimise_quadratic(G, b, self.support, start, deadline))
-            return found, self._is_accurate(G)
+            return self._told(G, self.gamma.minimise_quadratic(G, b, self.support, start, deadline))
         s = self.units.scales[self.support]
         inner = self.units.gamma.minimise_quadratic(s[:, None] * G * s, s * b, self.support, start / s, deadline)
         found = s * inner
         # in other units a bound is another number, rounded
-        found = self._told(G, self.gamma.project(found, self.support) if self.gamma.separable else found)
-        return found, self._is_accurate(G)
+        return self._told(G, self.gamma.project(found, self.support) if self.gamma.separable else found)
 
     def bounds(self) -> tuple[np.ndarray, np.ndarray] | None:
         """Of each entry, where that is all there is to the piece."""
@@ -70,7 +70,7 @@ class Piece:
         shape = self.gamma.polyhedron_on(self.support) if bounded else None
         return None if shape is None else (shape.lower, shape.upper)
 
-    def _is_accurate(self, G: np.ndarray) -> bool:
+    def is_told(self, G: np.ndarray) -> bool:
         """Whether products tell which entries are at their bounds, and the others; of other sets nothing is known.
 
         Next to each other, a column at a bound and a free one have slopes that differ by rounding alone.
@@ -95,7 +95,7 @@ class Piece:
     def known_minimum(self) -> np.ndarray | None:
         """argmin R over the piece for a quadratic R, where Γ solves such problems itself; None otherwise."""
         gamma, own = self.gamma, type(self.gamma).quadratic_minimum is not ConstraintSet.quadratic_minimum
-        if self.units is not None or gamma.whole_space or not own or not self.support.size:
+        if self.units is not None or gamma.whole_space or not own or not 0 < self.support.size <= _QUICK:
             return None
         origin = self.risk.at(self.risk.zero)
         model = self.risk.curvature(origin)
@@ -103,10 +103,8 @@ class Piece:
             return None
         every = np.arange(self.support.size)
         G, b = model.block(every), model.pull(origin, every)
-        found = gamma.quadratic_minimum(G, b, self.support)
-        if found is None or not self._is_accurate(G):
-            return None
-        return self._told(G, found)
+        found = gamma.quadratic_minimum(G, b, self.support) if self.is_told(G) else None
+        return None if found is None else self._told(G, found)
 
 
 def refit(
@@ -154,7 +152,11 @@ def _from_products(
     if not (np.isfinite(G).all() and np.isfinite(b).all()):
         return None
     first = np.zeros(support.size) if start is None else to_host(start)[support].astype(float)
-    values, accurate = Piece(risk, gamma, support, units).minimise(G, b, first, deadline)
+    piece = Piece(risk, gamma, support, units)
+    if gamma.whole_space:
+        values, accurate = solve(G, b)
+    elif accurate := piece.is_told(G):
+        values = piece.minimise(G, b, first, deadline)
     if not accurate:
         return None
     point = risk.at(scatter(like(values, risk.zero), index_like(support, risk.zero), risk.n_features), support)
@@ -206,7 +208,10 @@ def _in_one_step(piece: Piece, here: Point, model: Curvature, deadline: float) -
         return accelerated(piece, here, deadline)
     if (inside := _inside(piece, model, G, b, deadline)) is not None:
         return inside
-    target, accurate = piece.minimise(G, b, values, deadline)
+    if piece.gamma.whole_space:
+        target, accurate = solve(G, b)
+    else:
+        target, accurate = piece.minimise(G, b, values, deadline), piece.is_told(G)
     there = part.at(like(target, here.w))
     if accurate:
         return there
@@ -250,7 +255,7 @@ def _from_outside(piece: Piece, here: Point, deadline: float) -> Point:
     G, b = model.block(np.arange(values.size)), -0.5 * to_host(origin.gradient).astype(float)
     if not (np.isfinite(G).all() and np.isfinite(b).all()):
         return here
-    return piece.risk.at(like(piece.minimise(G, b, values, deadline)[0], here.w))
+    return piece.risk.at(like(piece.minimise(G, b, values, deadline), here.w))
 
 
 def _polished(model: Curvature, point: Point, bounds: tuple[np.ndarray, np.ndarray] | None, deadline: float) -> Point:
@@ -264,7 +269,10 @@ def _polished(model: Curvature, point: Point, bounds: tuple[np.ndarray, np.ndarr
             break
         moved = w + move if bounds is None else np.clip(w + move, *bounds)
         there = point.risk.at(like(moved, point.w))
-        if not there.value < point.value:
+        gained = point.value - there.value
+        if not gained > 0:
             break
         point = there
+        if gained <= _GAINED * abs(point.value):
+            break
     return point
