@@ -217,6 +217,9 @@ def test_products_are_asked_for_what_may_come_alone():
         def remembers(self, n):
             return True
 
+        def let_go(self):
+            """Nothing is kept."""
+
         def block(self, index):
             return self.inner.block(index)
 

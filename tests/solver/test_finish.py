@@ -397,7 +397,7 @@ class TestSwaps:
         model.room = 4 * 8
         for index in ([0, 1, 2], [1, 2, 3], [3, 4, 5], [0, 3, 5, 7], [7], [0, 7]):
             np.testing.assert_allclose(model.columns(np.array(index)), G[:, index], atol=1e-12)
-            assert len(model._cache) <= 4
+            assert len(model._kept.columns) <= 4
 
     def test_a_start_is_not_left_for_less(self):
         """The values of x0 may be bad ones, on a support that is the best."""

@@ -77,6 +77,9 @@ class Curvature(ABC):
         """Whether blocks of so many columns are dear, and what they share with those before is not computed anew."""
         return False
 
+    def let_go(self) -> None:  # noqa: B027 - most keep none
+        """Of columns that were asked for before."""
+
     @property
     def total(self) -> float:
         """How large G is beside the products of the columns, as weights of the rows that add up to it."""
@@ -179,6 +182,9 @@ class Derived(Curvature):
 
     def remembers(self, n_columns: int) -> bool:
         return self.inner.remembers(n_columns)
+
+    def let_go(self) -> None:
+        self.inner.let_go()
 
 
 class SelectedCurvature(Derived):

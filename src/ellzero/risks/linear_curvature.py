@@ -5,14 +5,16 @@ from functools import cached_property
 
 import numpy as np
 
-from .._core.arrays import Array, finfo_eps, index_like, like, namespace, to_host, waits
+from .._core.arrays import Array, finfo_eps, index_like, like, to_host, waits
 from .._core.linear_systems import least_squares, least_squares_between
 from .curvature import Curvature
+from .kept_columns import KeptColumns
 from .known import KnownProducts
 from .point import Point
 from .spectrum import FAR, centred_squares, is_constant
 from .terms import LinearTerms
 
+_TOGETHER = 128  # columns of X that are multiplied with all others at a time
 _MEANS = 100.0  # times the square of a column without its mean is that of the mean: single precision is enough
 
 
@@ -33,9 +35,8 @@ class LinearCurvature(Curvature):
         self.weights = weights
         self.applies = type(self).applies and not model.design.parted
         self.one_by_one = model.design.one_by_one
-        self._cache: dict[int, Array] = {}
+        self._kept = KeptColumns()
         self._blocks: dict[bytes, np.ndarray] = {}
-        self._last: tuple[bytes, Array] | None = None
 
     @cached_property
     def total(self) -> float:
@@ -70,24 +71,20 @@ class LinearCurvature(Curvature):
 
     def columns(self, index: np.ndarray) -> Array:
         """G[:, index], each column computed once; on its device if X is on one."""
-        if self._last is not None and self._last[0] == index.tobytes():
-            return self._last[1]
-        missing = np.array([j for j in index.tolist() if j not in self._cache], dtype=np.intp)
-        if missing.size:
-            if (len(self._cache) + missing.size) * self.model.design.shape[1] > self.room:
-                self._cache.clear()
-                missing = index
-            new = self._new_columns(missing)
-            for place, j in enumerate(missing.tolist()):
-                self._cache[j] = new[:, place]
-            if missing.size == len(index):
-                return new
-        columns = [self._cache[j] for j in index.tolist()]
-        self._last = index.tobytes(), namespace(columns[0]).stack(columns).T
-        return self._last[1]
+        return self._kept.of(index, self.room // self.model.design.shape[1], self._new_columns)
+
+    def let_go(self) -> None:
+        self._kept = KeptColumns()
 
     def _new_columns(self, index: np.ndarray) -> Array:
-        return self.images(index, np.eye(index.size))
+        design = self.model.design
+        if index.size <= _TOGETHER or design.parted or waits(design.reference):
+            return self.images(index, np.eye(index.size))
+        found = np.empty((design.shape[1], index.size), order="F")  # a copy of all these columns of X would be longer
+        for start in range(0, index.size, _TOGETHER):
+            some = slice(start, start + _TOGETHER)
+            found[:, some] = self.images(index[some], np.eye(index[some].size))
+        return found
 
     def remembered(self, index: np.ndarray) -> np.ndarray:
         if not (self.exact and self.applies):
@@ -257,9 +254,7 @@ class LinearCurvature(Curvature):
         between: tuple[np.ndarray, np.ndarray] | None = None,
         deadline: float = math.inf,
     ) -> np.ndarray | None:
-        """argmin R(w + u) over u for a quadratic R, from X itself: κ(X) counts, and not κ(X)² as in the products.
-
-        Over lower <= u <= upper, where these bounds are given.
+        """argmin R(w + u) over u, or lower <= u <= upper, for a quadratic R, from X: κ(X) counts, and not its square.
 
         The least-squares solution for the residuals, and for -sqrt(ridge/2)·w in the rows of the ridge.
         """
@@ -278,12 +273,9 @@ class LinearCurvature(Curvature):
             A, r = np.vstack([A, ridge * np.eye(A.shape[1])]), np.append(r, -ridge * w)
         size = np.sqrt(np.einsum("ij,ij->j", A, A))
         size = np.where(size > 0, size, 1.0)
-        try:
-            if between is None:
-                return least_squares(A / size, r) / size
-            return least_squares_between(A / size, r, size * between[0], size * between[1], deadline) / size
-        except np.linalg.LinAlgError:
-            return None
+        if between is None:
+            return least_squares(A / size, r) / size
+        return least_squares_between(A / size, r, size * between[0], size * between[1], deadline) / size
 
 
 class ClassCurvature(LinearCurvature):

@@ -232,6 +232,8 @@ def _of_quadratic(
     x, S, places = pairs.x, pairs.S, pairs.places
     half, (lower, upper) = 0.5 * slopes.curvature, limits
     C = None if model.remembers(S.size) else _columns(model, S, x.size)  # many are computed as they are needed
+    if C is None:
+        model.let_go()
     G = model.block(S) if C is None else C[S]
     G[np.diag_indices_from(G)] += half[S]
     H = inverse(G)
