@@ -241,6 +241,8 @@ def test_new_rows_of_another_kind_are_predicted():
             np.testing.assert_allclose(risk.predict(w, rows).cpu().numpy(), exact, rtol=1e-4, atol=1e-5)
             if not isinstance(rows, np.ndarray):
                 np.testing.assert_allclose(host.predict(w, rows), exact, rtol=1e-4, atol=1e-5)
+        assert risk.predict(w, numbers[:3].tolist()).shape == (3,)
+        assert risk.value(w.astype(">f8")) == risk.value(w.astype(np.longdouble)) == risk.value(w)
 
 
 @pytest.mark.parametrize("half", [torch.float16, torch.bfloat16])

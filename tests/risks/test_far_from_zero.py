@@ -99,6 +99,9 @@ def test_targets_that_single_precision_would_round_away_are_refused(loss):
     y = X[:, 0] + 0.1 * rng.standard_normal(100)
     with pytest.raises(ValueError, match=r"y must keep its digits.*subtract y.mean\(\), or hand in X in double"):
         loss(X.astype(np.float32), y + 1.7e9, fit_intercept=True)
+    if loss is ez.risks.LeastSquares:
+        with pytest.raises(ValueError, match="y must keep its digits"):
+            loss(X.astype(np.float32), np.column_stack([y, y + 1.7e9]), fit_intercept=True)
     known = ez.minimize(loss(X, y + 1.7e9, fit_intercept=True), 1)
     centred = ez.minimize(loss(X.astype(np.float32), y - y.mean(), fit_intercept=True), 1)
     assert np.array_equal(known.support, [0]) and np.array_equal(centred.support, [0])

@@ -131,3 +131,31 @@ def test_of_a_fit_that_leaves_nothing_no_exchange_is_tried(gamma):
     res = ez.minimize(ez.risks.LeastSquares(X, y), 5, gamma)
     assert res.fun < 1e-28 and res.exchanges.verdict == "all" and res.exchanges.by_refit == 0
     assert res.exchanges.gain < 1e-28
+
+
+@pytest.mark.parametrize("seeds", [range(40), pytest.param(range(40, 300), marks=pytest.mark.slow)])
+def test_nearly_dependent_columns_of_several_targets(seeds):
+    """Coordinates of some features for some targets alone were fitted by products: 59% above the least."""
+    for seed in seeds:
+        X, y, limit = near_copies(seed, 6)
+        gamma, lower, upper = some_bounds(seed, np.tile(limit, 2))
+        Y = np.column_stack([y, np.roll(y, 1)])
+        support = np.flatnonzero(np.random.default_rng(seed).random(12) < 0.4)
+        w = np.asarray(refit(ez.risks.LeastSquares(X, Y), gamma, support).w).reshape(2, 6)
+        assert gamma.violation(w.ravel()) <= 1e-12
+        for j in range(2):
+            own = support[support // 6 == j]
+            least = least_between(X[:, own % 6], Y[:, j], lower[own], upper[own]) if own.size else np.mean(y**2)
+            assert np.mean((X @ w[j] - Y[:, j]) ** 2) <= least * (1 + 1e-5) + 1e-15 * np.mean(y**2), seed
+
+
+@pytest.mark.parametrize(("dtype", "far"), [(np.float64, 1e16), (np.float32, 1e8)])
+@pytest.mark.parametrize("method", ["IHT", "RegIHT", "IHT-2SP"])
+def test_a_fit_leaves_something_however_far_the_start(dtype, far, method):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((100, 60))
+    y = X[:, [3, 7, 9]] @ [1, -2, 0.5] + 0.1 * rng.standard_normal(100)
+    risk, start = ez.risks.LeastSquares(X.astype(dtype), y.astype(dtype)), far * np.eye(60)[0]
+    res = ez.minimize(risk, 3, x0=start, method=ez.preset(method, finish="swap"))
+    assert np.array_equal(res.support, [3, 7, 9]) and res.fun < 0.02
+    assert res.exchanges.by_bound == 0 or res.exchanges.gain < 1e-6

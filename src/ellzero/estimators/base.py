@@ -15,7 +15,7 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from .._core.arrays import is_array, like, namespace, to_host
+from .._core.arrays import is_array, is_tensor, like, namespace, to_host
 from .._core.blocks import facts, fragment, table
 from .._core.validation import as_array, as_numbers, check_finite, check_real, is_masked
 from ..design import elsewhere, here
@@ -71,6 +71,7 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
                 as_array(given, name)  # says what to do
             if getattr(getattr(given, "dtype", None), "kind", None) in ("m", "M"):
                 raise TypeError(f"{name} must be numbers, got dtype {given.dtype}; encode or drop dates first")
+        X = X.detach() if is_tensor(X) else X
         tags, dtypes = self.__sklearn_tags__(), _floats(X)
         about_y = {"y_numeric": "regressor" in tags.estimator_type, "multi_output": tags.target_tags.multi_output}
         try:
@@ -185,6 +186,7 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):  # type: ignore[misc]
     # Using.
 
     def _validated(self, X: Any) -> Any:
+        X = X.detach() if is_tensor(X) else X
         return validate_data(self, X, reset=False, accept_sparse=("csr", "csc"), dtype=_floats(X))
 
     def _linear(self, X: Any, offset: Any = None) -> np.ndarray:

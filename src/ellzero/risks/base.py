@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from .._core.arrays import Array, finfo_eps, index_like, is_array, is_tensor, like, norm, scatter, to_host
+from .._core.arrays import Array, finfo_eps, index_like, is_tensor, like, norm, scatter, to_host
 from .._core.directions import Directions
 from .._core.validation import NotFinite, as_numbers, check_indices, check_real, check_vector
 from ..design import take
@@ -250,7 +250,8 @@ class Risk(SelfKnowledge, ABC):
         reference = self._reference
         if type(w) is not type(reference) or w.dtype != reference.dtype:
             # text, complex numbers and ragged lists have no place in a vector
-            w = check_real(w, name) if is_array(w) and not isinstance(reference, np.ndarray) else as_numbers(w, name)
+            w = check_real(w, name) if is_tensor(w) and is_tensor(reference) else as_numbers(w, name)
+            w = w.astype(float) if isinstance(w, np.ndarray) and is_tensor(reference) else w  # a kind that torch knows
         if is_tensor(w):  # nobody differentiates a run
             w = w.detach()
         vector = like(w, reference)

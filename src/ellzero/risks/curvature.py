@@ -24,6 +24,8 @@ class Curvature(ABC):
         Whether R is its own quadratic model.
     corrects : bool
         Whether `correction` is known where the model is exact; G is then made of products, and rounded itself.
+    corrects_parts : bool
+        Whether it is quick where most coordinates are held by their bounds.
     applies : bool
         Whether products with single vectors, `apply`, are quick.
     spent : int
@@ -44,6 +46,7 @@ class Curvature(ABC):
     one_by_one: bool = False
     exact: bool = False
     corrects: bool = False
+    corrects_parts: bool = False
     applies: bool = False
     spent: int = 0
 
@@ -209,6 +212,24 @@ class SelectedCurvature(Derived):
 
     def block(self, index: np.ndarray) -> np.ndarray:
         return self.inner.block(self.support[index])
+
+    @property
+    def corrects(self) -> bool:  # type: ignore[override]
+        return self.inner.corrects_parts
+
+    def correction(
+        self,
+        w: np.ndarray,
+        state: Any,
+        between: tuple[np.ndarray, np.ndarray] | None = None,
+        deadline: float = math.inf,
+    ) -> np.ndarray | None:
+        bounds = (np.full(w.size, -math.inf), np.full(w.size, math.inf)) if between is None else between
+        whole, *ends = np.zeros((3, state.w.shape[0]))
+        for there, here in zip((whole, *ends), (w, *bounds), strict=True):
+            there[self.support] = here
+        move = self.inner.correction(whole, state.state, (ends[0], ends[1]), deadline)
+        return None if move is None else move[self.support]
 
 
 class DampedCurvature(Derived):

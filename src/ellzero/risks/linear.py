@@ -142,7 +142,7 @@ class LinearModel(LinearTerms):
         w = self.as_vector(w)
         design = self.design if X is None else as_design(X)
         own = self.design.reference
-        if is_tensor(X) or (is_tensor(own) and isinstance(X, np.ndarray)):  # products take two of a kind
+        if is_tensor(X) or (is_tensor(own) and isinstance(X, (list, np.ndarray))):  # products take two of a kind
             design = as_design(like(X if is_tensor(own) else to_host(X), own))
         if design.shape[1] != self.design.shape[1]:
             raise ValueError(f"X must have {self.design.shape[1]} columns, as the model has, got {design.shape[1]}")

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from .._core.arrays import Array, to_host
+from .._core.arrays import Array, finfo_eps, to_host
 from .._core.directions import Directions
 from .._core.validation import as_array, check_finite
 from .accuracy import EPS, LARGEST, Measured, QuadraticForm
@@ -14,6 +14,7 @@ from .curvature import Curvature
 from .linear_curvature import LinearCurvature
 from .losses import LeastSquares
 from .outputs import SeveralOutputs
+from .per_row import check_rounding
 
 _TOGETHER = 2**21  # predictions that are held at a time
 
@@ -45,7 +46,10 @@ class MultiTargetLeastSquares(SeveralOutputs, LeastSquares):
         check_finite(targets, "y")
         self.n_outputs = targets.shape[1]
         self.n_features = self.n_outputs * self.design.shape[1]
-        return np.asfortranarray(targets, dtype=np.float64)
+        targets = np.asfortranarray(targets, dtype=np.float64)
+        if self.fit_intercept and finfo_eps(self.design.reference) > EPS:
+            check_rounding(targets)
+        return targets
 
     def target(self, j: int) -> LeastSquares:
         """The problem of one target."""
@@ -132,7 +136,7 @@ class MultiTargetLeastSquares(SeveralOutputs, LeastSquares):
 class TargetCurvature(Curvature):
     """G = I ⊗ (XᵀΩX + (ridge/2)I): the same block for each target."""
 
-    exact = corrects = True
+    exact = corrects = corrects_parts = True
 
     def __init__(self, model: MultiTargetLeastSquares) -> None:
         self.model, self.p, self.q = model, model.design.shape[1], model.n_outputs
@@ -181,14 +185,17 @@ class TargetCurvature(Curvature):
         between: tuple[np.ndarray, np.ndarray] | None = None,
         deadline: float = math.inf,
     ) -> np.ndarray | None:
-        shape = self.q, self.p
-        bounds = [None] * self.q if between is None else list(zip(*(b.reshape(shape) for b in between), strict=True))
-        moves = [
-            self._of(self.model.target(j)).correction(own, state[:, j], bounds[j], deadline)
-            for j, own in enumerate(w.reshape(shape))
-        ]
-        found = [move for move in moves if move is not None]
-        return np.concatenate(found) if len(found) == self.q else None
+        ends = (np.full(w.size, -np.inf), np.full(w.size, np.inf)) if between is None else between
+        moves = np.zeros((self.q, self.p))
+        for j, (own, lower, upper) in enumerate(zip(*(v.reshape(self.q, self.p) for v in (w, *ends)), strict=True)):
+            if not (free := np.flatnonzero(lower < upper)).size:
+                continue
+            bounds = (lower[free], upper[free]) if np.isfinite([lower[free], upper[free]]).any() else None
+            part = self._of(self.model.target(j).restrict(free))  # type: ignore[arg-type]
+            if (move := part.correction(own[free], state[:, j], bounds, deadline)) is None:
+                return None
+            moves[j, free] = move
+        return moves.ravel()
 
 
 class SumMeasure(Measured):
