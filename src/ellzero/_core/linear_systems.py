@@ -115,7 +115,9 @@ def least_squares_between(
     u, least, size = np.zeros(A.shape[1]), norm(r), np.sqrt(np.einsum("ij,ij->j", A, A))
     free, never = (lower < 0) & (upper > 0), (lower == upper) | (size == 0)
     tried, size = never.copy(), np.where(size > 0, size, 1.0)
-    while time.perf_counter() < deadline:
+    for _ in range(20 * u.size + 100):  # more than any that was seen
+        if time.perf_counter() > deadline:
+            break
         left, way = r - A @ u, np.zeros(u.size)
         way[free] = least_squares(A[:, free], left)
         with np.errstate(divide="ignore", invalid="ignore"):
