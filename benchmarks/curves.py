@@ -35,12 +35,20 @@ CURVES = {
     "k": [(10_000, 5000, k) for k in (30, 100, 300, 1000)],
 }
 AXES = {"n": "rows (5000 columns, k = 100)", "d": "columns (5000 rows, k = 100)", "k": "k (10000 x 5000)"}
+NAMES = LOSSES | {"l1": "squared, an l1 ball", "box": "squared, in a Box"}
+SETS = {
+    "non-negative": lambda k: ez.sets.NonNegative(),
+    "l1": lambda k: ez.sets.L1Ball(float(k)),
+    "box": lambda k: ez.sets.Box(-1.0, 1.2),
+}
 #: what is asked of single figures: loss, shape, k, kind of X, passes at the most
 LIMITS = [
     ("squared", 10_000, 5000, 1000, "float64", 300),
     ("squared", 10_000, 5000, 1000, "float64 by columns", 300),
     ("non-negative", 10_000, 5000, 1000, "float64", 300),
     ("non-negative", 10_000, 5000, 1000, "float64 by columns", 300),
+    ("l1", 10_000, 5000, 1000, "float64 by columns", None),
+    ("box", 10_000, 5000, 1000, "float64 by columns", None),
     ("squared", 20_000, 20_000, 100, "float32", 28),
     ("logistic", 20_000, 20_000, 100, "float32", 61),
     ("squared", 200_000, 1_000_000, 100, "sparse", 50),
@@ -83,7 +91,7 @@ def peak():
 def measure(loss, n, d, k, kind, limit):
     """One row, in this process."""
     risk = {"huber": ez.risks.Huber, "logistic": ez.risks.Logistic}.get(loss, ez.risks.LeastSquares)
-    gamma = ez.sets.NonNegative() if loss == "non-negative" else None
+    gamma = SETS[loss](k) if loss in SETS else None
     ridge = 0.01 if loss == "logistic" else 0.0
     ez.minimize(risk(*make(loss, 400, 600, 250, "float64"), ridge=0.1), 250, gamma)
     X, y = make(loss, n, d, k, kind)
@@ -144,18 +152,19 @@ def page(known):
     ]
     for row in LIMITS:
         cell = known.get(name(row))
-        passes = f"{cell['passes']:.0f} | {row[5]} | {cell['more']:.0%}" if cell else f"not measured | {row[5]} | "
-        text += [f"| {LOSSES[row[0]]} | {shape_of(row)} | {row[3]} | {passes} |"]
+        most = row[5] or ""
+        passes = f"{cell['passes']:.0f} | {most} | {cell['more']:.0%}" if cell else f"not measured | {most} | "
+        text += [f"| {NAMES[row[0]]} | {shape_of(row)} | {row[3]} | {passes} |"]
     plain, robust = (known.get(name((loss, 10_000, 5000, 100, "float64"))) for loss in ("squared", "huber"))
     if plain and robust:
         limit = f"{4 * plain['passes']:.0f}, four times squared"
         text += [f"| Huber | 10000 x 5000 float64 | 100 | {robust['passes']:.0f} | {limit} | {robust['more']:.0%} |"]
     if (cell := known.get(name(LONG))) is None:
-        text += ["", f"{LOSSES[LONG[0]]}, {shape_of(LONG)}, k = {LONG[3]}, under a limit of {LONG[5]} s: not measured."]
+        text += ["", f"{NAMES[LONG[0]]}, {shape_of(LONG)}, k = {LONG[3]}, under a limit of {LONG[5]} s: not measured."]
     else:
         text += [
             "",
-            f"{LOSSES[LONG[0]]}, {shape_of(LONG)}, k = {LONG[3]}, under a limit of {LONG[5]} s: {cell['wall']:.0f} s,",
+            f"{NAMES[LONG[0]]}, {shape_of(LONG)}, k = {LONG[3]}, under a limit of {LONG[5]} s: {cell['wall']:.0f} s,",
         ]
         text += [
             f"{cell['seconds']:.0f} of them of the processor; it ended as {cell['status']}. Memory +{cell['more']:.0%}."
