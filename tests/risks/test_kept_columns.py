@@ -48,3 +48,20 @@ def test_many_columns_at_a_time_are_those_of_one_by_one():
         np.testing.assert_allclose(model.columns(index), model.block(np.arange(250))[:, index], atol=1e-12)
         model.let_go()
         np.testing.assert_allclose(model.columns(index[:3]), model.block(np.arange(250))[:, index[:3]], atol=1e-12)
+
+
+def test_damping_keeps_columns_apart():
+    """What damped columns leave of each other needs no factor to be known, and is not less than it says."""
+    from ellzero.risks.damped import Damped
+
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((50, 12))
+    X[:, 1::2] = X[:, ::2]
+    risk = ez.risks.LeastSquares(X, rng.standard_normal(50))
+    diagonal = risk.curvature(risk.at(risk.zero)).diagonal
+    for share in (1e-1, 1e-4, 1e-9):
+        damped = Damped(risk, share * diagonal)
+        model = damped.curvature(damped.at(damped.zero))
+        pivots = np.diagonal(np.linalg.cholesky(model.block(np.arange(12)))) ** 2
+        assert model.apart == (share > 1e-6) and not model.inner.apart
+        assert not model.apart or (pivots > 1e-6 * model.diagonal).all()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from .._core.arrays import Array, index_like, like, to_host
 from ..design import Design
 from .point import Point
 
+_APART = 2e-6  # of a column, that the others leave: enough for products to tell answers to ten digits
 _TOGETHER = 64  # columns whose products are as quick as those of a few
 
 
@@ -78,6 +80,11 @@ class Curvature(ABC):
 
     def remembers(self, n_columns: int) -> bool:
         """Whether blocks of so many columns are dear, and what they share with those before is not computed anew."""
+        return False
+
+    @property
+    def apart(self) -> bool:
+        """Whether the columns that G is the products of are known to be far from depending on each other."""
         return False
 
     def let_go(self) -> None:  # noqa: B027 - most keep none
@@ -248,6 +255,11 @@ class DampedCurvature(Derived):
     @property
     def diagonal(self) -> np.ndarray:
         return np.asarray(self.inner.diagonal + self.damping)
+
+    @cached_property
+    def apart(self) -> bool:
+        """Of each column the others leave at least its damping."""
+        return self.exact and bool((self.damping >= _APART * self.diagonal).all())
 
     def columns(self, index: np.ndarray) -> Array:
         if self._last is not None and self._last[0] == index.tobytes():

@@ -70,12 +70,12 @@ class Piece:
         shape = self.gamma.polyhedron_on(self.support) if bounded else None
         return None if shape is None else (shape.lower, shape.upper)
 
-    def is_told(self, G: np.ndarray) -> bool:
+    def is_told(self, G: np.ndarray, model: Curvature) -> bool:
         """Whether products tell which entries are at their bounds, and the others; of other sets nothing is known.
 
         Next to each other, a column at a bound and a free one have slopes that differ by rounding alone.
         """
-        if (bounds := self.bounds()) is None:
+        if model.apart or (bounds := self.bounds()) is None:
             return True
         return independent(G, np.flatnonzero(bounds[0] < bounds[1]))
 
@@ -103,7 +103,7 @@ class Piece:
             return None
         every = np.arange(self.support.size)
         G, b = model.block(every), model.pull(origin, every)
-        found = gamma.quadratic_minimum(G, b, self.support) if self.is_told(G) else None
+        found = gamma.quadratic_minimum(G, b, self.support) if self.is_told(G, model) else None
         return None if found is None else self._told(G, found)
 
 
@@ -155,7 +155,7 @@ def _from_products(
     piece = Piece(risk, gamma, support, units)
     if gamma.whole_space:
         values, accurate = solve(G, b)
-    elif accurate := piece.is_told(G):
+    elif accurate := piece.is_told(G, model):
         values = piece.minimise(G, b, first, deadline)
     if not accurate:
         return None
@@ -211,7 +211,7 @@ def _in_one_step(piece: Piece, here: Point, model: Curvature, deadline: float) -
     if piece.gamma.whole_space:
         target, accurate = solve(G, b)
     else:
-        target, accurate = piece.minimise(G, b, values, deadline), piece.is_told(G)
+        target, accurate = piece.minimise(G, b, values, deadline), piece.is_told(G, model)
     there = part.at(like(target, here.w))
     if accurate:
         return there
