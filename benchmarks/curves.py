@@ -53,18 +53,22 @@ LIMITS = [
     ("logistic", 20_000, 20_000, 100, "float32", 61),
     ("squared", 200_000, 1_000_000, 100, "sparse", 50),
     ("logistic", 200_000, 1_000_000, 100, "sparse", 268),
+    ("squared", 200_000, 1_000_000, 100, "sparse, short indices", 50),
+    ("logistic", 200_000, 1_000_000, 100, "sparse, short indices", 268),
 ]
 LONG = ("non-negative", 5000, 50_000, 3000, "float64", 600)  # seconds
 
 
 def make(loss, n, d, k, kind):
-    """X and y; a sparse X has ten million entries."""
+    """X and y; a sparse X has ten million entries, and indices of eight bytes or, if they are short, of four."""
     rng = np.random.default_rng(0)
-    if kind == "sparse":
+    if kind.startswith("sparse"):
         from scipy import sparse
 
         at = rng.integers(0, n, 10**7), rng.integers(0, d, 10**7)
         X = sparse.csr_array((rng.standard_normal(10**7), at), shape=(n, d))
+        if "short" in kind:
+            X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
     else:
         dtype, *by_columns = kind.split(maxsplit=1)
         X = np.asarray(rng.standard_normal((n, d), dtype=np.dtype(dtype)), order="F" if by_columns else "C")
@@ -97,7 +101,7 @@ def measure(loss, n, d, k, kind, limit):
     X, y = make(loss, n, d, k, kind)
     r = np.ones(n, dtype=X.dtype)
     one_pass = statistics.median(processor_seconds(lambda: X.T @ r)[0] for _ in range(7))
-    size = X.nbytes if kind != "sparse" else X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
+    size = X.nbytes if not kind.startswith("sparse") else X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
     Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
     before = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     start = time.perf_counter()
@@ -173,7 +177,7 @@ def page(known):
 
 
 def shape_of(row):
-    return f"{row[1]} x {row[2]} " + ("with 1e7 entries" if row[4] == "sparse" else row[4])
+    return f"{row[1]} x {row[2]} " + row[4].replace("sparse", "with 1e7 entries")
 
 
 def machine():
