@@ -102,6 +102,9 @@ def test_targets_that_single_precision_would_round_away_are_refused(loss):
     if loss is ez.risks.LeastSquares:
         with pytest.raises(ValueError, match="y must keep its digits"):
             loss(X.astype(np.float32), np.column_stack([y, y + 1.7e9]), fit_intercept=True)
+    with pytest.raises(ValueError, match="subtract the means of y and offset"):
+        loss(X.astype(np.float32), y, offset=np.full(100, 1e9), fit_intercept=True)
+    loss(X.astype(np.float32), y + 3, offset=np.linspace(0, 3, 100), fit_intercept=True)
     known = ez.minimize(loss(X, y + 1.7e9, fit_intercept=True), 1)
     centred = ez.minimize(loss(X.astype(np.float32), y - y.mean(), fit_intercept=True), 1)
     assert np.array_equal(known.support, [0]) and np.array_equal(centred.support, [0])

@@ -117,6 +117,9 @@ def test_systems_on_which_an_iteration_of_lapack_does_not_end(monkeypatch):
     known = np.linalg.lstsq(A.T @ A, b)[0]
     monkeypatch.setattr(np.linalg, "lstsq", refuse)
     np.testing.assert_allclose(least_squares(A.T @ A, b), known, rtol=1e-9)
+    for bad in (np.nan, np.inf):  # what is no number is no answer either
+        with pytest.raises(np.linalg.LinAlgError):
+            least_squares(np.where(np.eye(12) > 0, bad, 1.0), b)
     B = np.hstack([A, A])
     u, accurate = solve(B.T @ B, np.tile(b, 2))
     assert not accurate

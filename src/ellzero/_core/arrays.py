@@ -43,6 +43,13 @@ def is_tensor(x: object) -> bool:
     return hasattr(x, "detach")
 
 
+def alike(x: Array, reference: Array) -> bool:
+    """Whether products take both: of tensors those of one precision in one place."""
+    if is_tensor(x) and is_tensor(reference):
+        return bool(x.dtype == reference.dtype and x.device == reference.device)
+    return is_tensor(x) == is_tensor(reference)
+
+
 def to_host(x: Array) -> np.ndarray:
     """The same numbers as a NumPy array."""
     if isinstance(x, np.ndarray):

@@ -16,7 +16,7 @@ _SMALL = 64  # rows of a matrix that NumPy inverts before SciPy is asked
 # more than it gains.
 _LARGE = 200
 _SAME = 1e-13  # relative: a norm that is less by no more is the same
-_FAR = 1e-6  # of a column, that the others leave of it: enough for products to tell the answer to ten digits
+APART = 1e-6  # of a column, that the others leave of it: enough for products to tell the answer to ten digits
 
 
 @dataclass
@@ -80,7 +80,7 @@ def solve(G: np.ndarray, b: np.ndarray, index: np.ndarray | None = None) -> tupl
     else:
         diagonal, factor = np.diagonal(G), Factor.of(G)
     if factor is not None and (factor.pivots > 1e-13 * diagonal).all():
-        return factor.solve(b), bool((factor.pivots > _FAR * diagonal).all())
+        return factor.solve(b), bool((factor.pivots > APART * diagonal).all())
     G = G if index is None else G[index[:, None], index]
     scales = 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
     scaled = least_squares(scales[:, None] * G * scales, (scales * b.T).T, 1e-12)
@@ -90,7 +90,7 @@ def solve(G: np.ndarray, b: np.ndarray, index: np.ndarray | None = None) -> tupl
 def independent(G: np.ndarray, index: np.ndarray) -> bool:
     """Whether the columns that these rows and columns of G are the products of are far from depending on each other."""
     factor = Factor.of(G[index[:, None], index], again=index.size < _LARGE)
-    return factor is not None and bool((factor.pivots > _FAR * np.diagonal(G)[index]).all())
+    return factor is not None and bool((factor.pivots > APART * np.diagonal(G)[index]).all())
 
 
 def least_squares(A: np.ndarray, r: np.ndarray, cut: float | None = None) -> np.ndarray:
@@ -98,6 +98,8 @@ def least_squares(A: np.ndarray, r: np.ndarray, cut: float | None = None) -> np.
     try:
         return np.asarray(np.linalg.lstsq(A, r, rcond=cut)[0])
     except np.linalg.LinAlgError:  # LAPACK's quickest iteration does not end on some singular matrices
+        if not (np.isfinite(A).all() and np.isfinite(r).all()):
+            raise
         from scipy.linalg import lstsq
 
         return np.asarray(lstsq(A, r, cut, lapack_driver="gelsy", check_finite=False)[0])

@@ -10,11 +10,19 @@ from typing import Any
 import numpy as np
 
 from .._core.arrays import Array, index_like, like, to_host
+from .._core.linear_systems import APART
 from ..design import Design
 from .point import Point
 
-_APART = 2e-6  # of a column, that the others leave: enough for products to tell answers to ten digits
 _TOGETHER = 64  # columns whose products are as quick as those of a few
+
+#: of each coordinate, infinite where there are none
+Bounds = tuple[np.ndarray, np.ndarray]
+
+
+def endless(size: int) -> Bounds:
+    """None at all."""
+    return np.full(size, -math.inf), np.full(size, math.inf)
 
 
 class Curvature(ABC):
@@ -137,16 +145,10 @@ class Curvature(ABC):
         """-½∇R at some coordinates of the origin, as accurately as G is known."""
         return np.asarray(-0.5 * to_host(origin.gradient).astype(float)[index])
 
-    def correction(
-        self,
-        w: np.ndarray,
-        state: Any,
-        between: tuple[np.ndarray, np.ndarray] | None = None,
-        deadline: float = math.inf,
-    ) -> np.ndarray | None:
-        """argmin R(w + u) over u for a quadratic R, more accurately than by G; None where there is no better way.
+    def correction(self, w: np.ndarray, state: Any, between: Bounds, deadline: float) -> np.ndarray | None:
+        """argmin R(w + u) over lower <= u <= upper for a quadratic R, more accurately than by G; None where it is not.
 
-        The state is that of a `Point` at w. Over lower <= u <= upper, where these bounds are given.
+        The state is that of a `Point` at w, and the bounds hold 0.
         """
         return None
 
@@ -224,18 +226,10 @@ class SelectedCurvature(Derived):
     def corrects(self) -> bool:  # type: ignore[override]
         return self.inner.corrects_parts
 
-    def correction(
-        self,
-        w: np.ndarray,
-        state: Any,
-        between: tuple[np.ndarray, np.ndarray] | None = None,
-        deadline: float = math.inf,
-    ) -> np.ndarray | None:
-        bounds = (np.full(w.size, -math.inf), np.full(w.size, math.inf)) if between is None else between
-        whole, *ends = np.zeros((3, state.w.shape[0]))
-        for there, here in zip((whole, *ends), (w, *bounds), strict=True):
-            there[self.support] = here
-        move = self.inner.correction(whole, state.state, (ends[0], ends[1]), deadline)
+    def correction(self, w: np.ndarray, state: Any, between: Bounds, deadline: float) -> np.ndarray | None:
+        whole = np.zeros((3, state.w.shape[0]))
+        whole[:, self.support] = w, *between
+        move = self.inner.correction(whole[0], state.state, (whole[1], whole[2]), deadline)
         return None if move is None else move[self.support]
 
 
@@ -259,7 +253,7 @@ class DampedCurvature(Derived):
     @cached_property
     def apart(self) -> bool:
         """Of each column the others leave at least its damping."""
-        return self.exact and bool((self.damping >= _APART * self.diagonal).all())
+        return self.exact and bool((self.damping > APART * self.diagonal).all())
 
     def columns(self, index: np.ndarray) -> Array:
         if self._last is not None and self._last[0] == index.tobytes():

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from .._core.arrays import Array, finfo_eps, index_like, is_tensor, like, to_host, together
+from .._core.arrays import Array, alike, finfo_eps, index_like, is_tensor, like, to_host, together
 from .._core.directions import Directions
 from .._core.validation import check_indices, check_nonnegative
 from ..design import as_design, here, in_double, take
@@ -142,7 +142,7 @@ class LinearModel(LinearTerms):
         w = self.as_vector(w)
         design = self.design if X is None else as_design(X)
         own = self.design.reference
-        if is_tensor(X) or (is_tensor(own) and isinstance(X, (list, np.ndarray))):  # products take two of a kind
+        if (is_tensor(X) or isinstance(X, (list, np.ndarray))) and not alike(X, own):
             design = as_design(like(X if is_tensor(own) else to_host(X), own))
         if design.shape[1] != self.design.shape[1]:
             raise ValueError(f"X must have {self.design.shape[1]} columns, as the model has, got {design.shape[1]}")

@@ -6,8 +6,8 @@ from functools import cached_property
 import numpy as np
 
 from .._core.arrays import Array, finfo_eps, index_like, like, to_host, waits
-from .._core.linear_systems import least_squares, least_squares_between
-from .curvature import Curvature
+from .._core.linear_systems import least_squares_between
+from .curvature import Bounds, Curvature
 from .kept_columns import KeptColumns
 from .known import KnownProducts
 from .point import Point
@@ -247,14 +247,8 @@ class LinearCurvature(Curvature):
             found[:, every, every] += np.where(index >= 0, 0.5 * self.model.ridge, 0.0)
         return found
 
-    def correction(
-        self,
-        w: np.ndarray,
-        state: Array,
-        between: tuple[np.ndarray, np.ndarray] | None = None,
-        deadline: float = math.inf,
-    ) -> np.ndarray | None:
-        """argmin R(w + u) over u, or lower <= u <= upper, for a quadratic R, from X: κ(X) counts, and not its square.
+    def correction(self, w: np.ndarray, state: Array, between: Bounds, deadline: float) -> np.ndarray | None:
+        """argmin R(w + u) over lower <= u <= upper for a quadratic R, from X: κ(X) counts, and not its square.
 
         The least-squares solution for the residuals, and for -sqrt(ridge/2)·w in the rows of the ridge.
         """
@@ -272,9 +266,9 @@ class LinearCurvature(Curvature):
         if ridge:
             A, r = np.vstack([A, ridge * np.eye(A.shape[1])]), np.append(r, -ridge * w)
         size = np.sqrt(np.einsum("ij,ij->j", A, A))
+        if not (np.isfinite(size).all() and np.isfinite(r).all()):
+            return None
         size = np.where(size > 0, size, 1.0)
-        if between is None:
-            return least_squares(A / size, r) / size
         return least_squares_between(A / size, r, size * between[0], size * between[1], deadline) / size
 
 

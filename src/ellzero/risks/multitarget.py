@@ -5,16 +5,15 @@ from typing import Any
 
 import numpy as np
 
-from .._core.arrays import Array, finfo_eps, to_host
+from .._core.arrays import Array, to_host
 from .._core.directions import Directions
 from .._core.validation import as_array, check_finite
 from .accuracy import EPS, LARGEST, Measured, QuadraticForm
 from .base import Point
-from .curvature import Curvature
+from .curvature import Bounds, Curvature
 from .linear_curvature import LinearCurvature
 from .losses import LeastSquares
 from .outputs import SeveralOutputs
-from .per_row import check_rounding
 
 _TOGETHER = 2**21  # predictions that are held at a time
 
@@ -46,10 +45,7 @@ class MultiTargetLeastSquares(SeveralOutputs, LeastSquares):
         check_finite(targets, "y")
         self.n_outputs = targets.shape[1]
         self.n_features = self.n_outputs * self.design.shape[1]
-        targets = np.asfortranarray(targets, dtype=np.float64)
-        if self.fit_intercept and finfo_eps(self.design.reference) > EPS:
-            check_rounding(targets)
-        return targets
+        return np.asfortranarray(targets, dtype=np.float64)
 
     def target(self, j: int) -> LeastSquares:
         """The problem of one target."""
@@ -178,23 +174,15 @@ class TargetCurvature(Curvature):
         target = index // self.p
         return np.asarray(self.one.block(features)[np.ix_(place, place)] * (target[:, None] == target))
 
-    def correction(
-        self,
-        w: np.ndarray,
-        state: Array,
-        between: tuple[np.ndarray, np.ndarray] | None = None,
-        deadline: float = math.inf,
-    ) -> np.ndarray | None:
-        ends = (np.full(w.size, -np.inf), np.full(w.size, np.inf)) if between is None else between
+    def correction(self, w: np.ndarray, state: Array, between: Bounds, deadline: float) -> np.ndarray | None:
         moves = np.zeros((self.q, self.p))
-        for j, (own, lower, upper) in enumerate(zip(*(v.reshape(self.q, self.p) for v in (w, *ends)), strict=True)):
-            if not (free := np.flatnonzero(lower < upper)).size:
-                continue
-            bounds = (lower[free], upper[free]) if np.isfinite([lower[free], upper[free]]).any() else None
-            part = self._of(self.model.target(j).restrict(free))  # type: ignore[arg-type]
-            if (move := part.correction(own[free], state[:, j], bounds, deadline)) is None:
-                return None
-            moves[j, free] = move
+        for j, (own, lower, upper) in enumerate(zip(*(v.reshape(self.q, self.p) for v in (w, *between)), strict=True)):
+            if (free := np.flatnonzero(lower < upper)).size:
+                part = self._of(self.model.target(j).restrict(free))  # type: ignore[arg-type]
+                move = part.correction(own[free], state[:, j], (lower[free], upper[free]), deadline)
+                if move is None:
+                    return None
+                moves[j, free] = move
         return moves.ravel()
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from .._core.validation import as_array, as_numbers, check_finite, check_vector
 
+_EPS = float(np.finfo(np.float32).eps) / 2
 _LOST = 1e-3  # of the standard deviation of y: what rounding may take
 
 
@@ -21,30 +22,33 @@ def one_per_row(values: Any, n: int, name: str) -> np.ndarray:
     return vector
 
 
-def check_targets(y: Any, n: int, risk: str, rounded: bool = False) -> np.ndarray:
-    """A number for each row; `risk` is the name of the one that asks, which may round its differences."""
+def check_targets(y: Any, n: int, risk: str) -> np.ndarray:
+    """A number for each row; `risk` is the name of the one that asks."""
     targets = one_per_row(y, n, "y")
     if targets.dtype.kind not in "fiub":
         raise TypeError(
             f"y must be numbers for {risk}, got dtype {targets.dtype}; labels are for Logistic, Multinomial and "
             "SparseClassifier"
         )
-    numbers = check_vector(targets, "y")
-    if rounded:
-        check_rounding(numbers)
-    return numbers
+    return check_vector(targets, "y")
 
 
-def check_rounding(y: np.ndarray) -> None:
-    """Refuse targets whose differences, all that counts beside an intercept, single precision would round away."""
+def check_rounding(y: np.ndarray, offset: np.ndarray | None) -> None:
+    """Refuse targets whose differences, all that counts beside an intercept, single precision would round away.
+
+    Predictions with an offset are as large as that, whatever is left of y.
+    """
     size = float(np.abs(y).max(initial=0.0)) or 1.0
     with np.errstate(over="ignore", under="ignore"):
-        rounded, spread = y.astype(np.float32), size * (y / size).std(axis=0, dtype=float)
-    lost = np.where(y.min(axis=0) < y.max(axis=0), np.abs(rounded - y).max(axis=0), 0.0)
-    if (lost > _LOST * spread).any():
+        lost, asked = np.abs(y.astype(np.float32) - y).max(axis=0), "subtract y.mean()"
+        if offset is not None:
+            y, size = y - offset, size + float(np.abs(offset).max())
+            lost, asked = lost + _EPS * np.abs(offset).max(axis=0), "subtract the means of y and offset"
+        spread = size * (y / size).std(axis=0, dtype=float)
+    if (lost > _LOST * spread)[y.min(axis=0) < y.max(axis=0)].any():
         raise ValueError(
             f"y must keep its digits in the single precision of X: rounding would change it by {np.max(lost):.2g}, "
-            f"and its standard deviation is {np.min(spread):.2g}; subtract y.mean(), or hand in X in double precision"
+            f"and its standard deviation is {np.min(spread):.2g}; {asked}, or hand in X in double precision"
         )
 
 

@@ -14,7 +14,7 @@ from ..design import ByRow, Design, as_design, extent, take, totals
 from .accuracy import EPS
 from .base import Constant, Point, Risk, changed, no_longer_exact
 from .known import KnownProducts
-from .per_row import check_offset, check_targets, check_weights
+from .per_row import check_offset, check_rounding, check_targets, check_weights
 from .spectrum import FAR, Gram, centred_squares, extreme_eigenvalues, gram
 
 _TINY = 1e-290
@@ -52,9 +52,13 @@ class LinearTerms(Risk):
         if sample_weight is not None:
             self._weights = check_weights(sample_weight, self.n_terms)
             self.share = self.design.by_row(self._weights, np.float64 if self.design.parted else None)
-        self.y = self.design.by_row(self._check_targets(y))
+        targets = self._check_targets(y)
+        offset = None if offset is None else check_offset(offset, self.n_terms, self.n_outputs)
+        if self.fit_intercept and self._of_residual and finfo_eps(self.design.reference) > EPS:
+            check_rounding(targets, offset)
+        self.y = self.design.by_row(targets)
         if offset is not None:
-            self.offset = self.design.by_row(check_offset(offset, self.n_terms, self.n_outputs))
+            self.offset = self.design.by_row(offset)
         self._prepare()
 
     @cached_property
@@ -79,8 +83,7 @@ class LinearTerms(Risk):
         return self.share if isinstance(self.share, float) or self.n_outputs == 1 else self.share[:, None]
 
     def _check_targets(self, y: Any) -> np.ndarray:
-        rounded = self.fit_intercept and self._of_residual and finfo_eps(self.design.reference) > EPS
-        return check_targets(y, self.n_terms, type(self).__name__, rounded)
+        return check_targets(y, self.n_terms, type(self).__name__)
 
     # The loss of each row, and its derivatives in the prediction z for the rows whose targets are y.
 

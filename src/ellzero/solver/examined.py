@@ -151,13 +151,13 @@ def examine(
             value, candidate = math.inf, point
         best = candidate if value < min(best.value, point.value - least) else best
         settled = value >= point.value - least and gain < math.inf
-        tried += settled and (value == math.inf or _is_told(problem, model, support, candidate, least))
+        tried += settled and (value == math.inf or _is_accurate(problem, model, support, candidate, least))
     formula = problem.gamma.whole_space and quadratic
     counts = {"by_formula" if formula else "by_bound": ruled_out, "by_refit": tried}
     return Examined(pairs.total, gain=least, support=tuple(pairs.S.tolist()), **counts), best
 
 
-def _is_told(problem: Problem, model: Any, support: np.ndarray, found: Point, least: float) -> bool:
+def _is_accurate(problem: Problem, model: Any, support: np.ndarray, found: Point, least: float) -> bool:
     """Whether a refit is as good as it should be: on columns that nearly depend on each other most err under Γ.
 
     Nor is it where entries of R's precision are too coarse: each changes Xw by its rounding times its column.

@@ -9,7 +9,7 @@ import numpy as np
 from .._core.arrays import Array, finfo_eps, index_like, like, norm, scatter, to_host
 from .._core.linear_systems import independent, refined, solve
 from ..risks.base import Point, Risk
-from ..risks.curvature import Curvature
+from ..risks.curvature import Bounds, Curvature, endless
 from ..risks.known import KnownProducts
 from ..sets import ConstraintSet, EmptySlice
 from .newton import accelerated, newton
@@ -64,13 +64,14 @@ class Piece:
         # in other units a bound is another number, rounded
         return self._told(G, self.gamma.project(found, self.support) if self.gamma.separable else found)
 
-    def bounds(self) -> tuple[np.ndarray, np.ndarray] | None:
+    def bounds(self) -> Bounds | None:
         """Of each entry, where that is all there is to the piece."""
-        bounded = self.gamma.separable and not self.gamma.whole_space
-        shape = self.gamma.polyhedron_on(self.support) if bounded else None
+        if self.gamma.whole_space:
+            return endless(self.support.size)
+        shape = self.gamma.polyhedron_on(self.support) if self.gamma.separable else None
         return None if shape is None else (shape.lower, shape.upper)
 
-    def is_told(self, G: np.ndarray, model: Curvature) -> bool:
+    def products_tell(self, G: np.ndarray, model: Curvature) -> bool:
         """Whether products tell which entries are at their bounds, and the others; of other sets nothing is known.
 
         Next to each other, a column at a bound and a free one have slopes that differ by rounding alone.
@@ -103,7 +104,7 @@ class Piece:
             return None
         every = np.arange(self.support.size)
         G, b = model.block(every), model.pull(origin, every)
-        found = gamma.quadratic_minimum(G, b, self.support) if self.is_told(G, model) else None
+        found = gamma.quadratic_minimum(G, b, self.support) if self.products_tell(G, model) else None
         return None if found is None else self._told(G, found)
 
 
@@ -155,7 +156,7 @@ def _from_products(
     piece = Piece(risk, gamma, support, units)
     if gamma.whole_space:
         values, accurate = solve(G, b)
-    elif accurate := piece.is_told(G, model):
+    elif accurate := piece.products_tell(G, model):
         values = piece.minimise(G, b, first, deadline)
     if not accurate:
         return None
@@ -201,7 +202,7 @@ def _in_one_step(piece: Piece, here: Point, model: Curvature, deadline: float) -
         found, accurate = _for_all_outputs(part, one, model.n_shared)
         if found is not None and (accurate or model.corrects):
             there = part.at(like(found, here.w))
-            return there if accurate else _polished(model, there, None, deadline)
+            return there if accurate else _polished(model, there, endless(found.size), deadline)
     every = np.arange(values.size)
     G, b = model.block(every), model.pull(part.at(part.zero), every)
     if not (np.isfinite(G).all() and np.isfinite(b).all()):
@@ -211,12 +212,12 @@ def _in_one_step(piece: Piece, here: Point, model: Curvature, deadline: float) -
     if piece.gamma.whole_space:
         target, accurate = solve(G, b)
     else:
-        target, accurate = piece.minimise(G, b, values, deadline), piece.is_told(G, model)
+        target, accurate = piece.minimise(G, b, values, deadline), piece.products_tell(G, model)
     there = part.at(like(target, here.w))
     if accurate:
         return there
-    if model.corrects:
-        return _polished(model, there, piece.bounds(), deadline)
+    if model.corrects and (bounds := piece.bounds()) is not None:
+        return _polished(model, there, bounds, deadline)
     return part.at(like(refined(G, b, target), here.w)) if piece.gamma.whole_space else there
 
 
@@ -227,7 +228,7 @@ def _inside(piece: Piece, model: Curvature, G: np.ndarray, b: np.ndarray, deadli
     free, accurate = solve(G, b)
     if accurate:
         return None
-    there = _polished(model, piece.risk.at(like(free, piece.risk.zero)), None, deadline)
+    there = _polished(model, piece.risk.at(like(free, piece.risk.zero)), endless(free.size), deadline)
     values = to_host(there.w).astype(float)
     return there if norm(to_host(piece.project(values)) - values) <= 1e-14 * norm(values) else None
 
@@ -258,17 +259,16 @@ def _from_outside(piece: Piece, here: Point, deadline: float) -> Point:
     return piece.risk.at(like(piece.minimise(G, b, values, deadline), here.w))
 
 
-def _polished(model: Curvature, point: Point, bounds: tuple[np.ndarray, np.ndarray] | None, deadline: float) -> Point:
+def _polished(model: Curvature, point: Point, bounds: Bounds, deadline: float) -> Point:
     """The same minimiser of a quadratic, from the columns themselves where G, their products, is too coarse."""
     for _ in range(3):
         if time.perf_counter() > deadline:
             break
         w = to_host(point.w).astype(float)
-        move = model.correction(w, point.state, bounds and (bounds[0] - w, bounds[1] - w), deadline)
+        move = model.correction(w, point.state, (bounds[0] - w, bounds[1] - w), deadline)
         if move is None:
             break
-        moved = w + move if bounds is None else np.clip(w + move, *bounds)
-        there = point.risk.at(like(moved, point.w))
+        there = point.risk.at(like(np.clip(w + move, *bounds), point.w))
         gained = point.value - there.value
         if not gained > 0:
             break
