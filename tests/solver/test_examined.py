@@ -38,7 +38,7 @@ def looked_at(seed):
 
 def rivals(asked, x):
     """Every support after one exchange, or one addition where there is room."""
-    d, S = x.size, set(asked.support_of(x).tolist())
+    d, S = x.size, set(asked.support_of(np.flatnonzero(x)).tolist())
     leaving = [None] * (len(S) < asked.sparsity.k) + sorted(S - set(asked.kept.tolist()))
     return [tuple(sorted((S - {i}) | {j})) for i in leaving for j in range(d) if j not in S]
 

@@ -40,7 +40,7 @@ def test_what_an_exchange_of_groups_gains_is_what_a_refit_finds(seed, monkeypatc
     w = np.zeros(X.shape[1])
     w[on(LABELS, {0, 2, 4})] = 1.0
     search, tried = SwapSearch(problem), []
-    start = search.refit(problem.support_of(w), None)
+    start = search.refit(problem.support_of(np.flatnonzero(w)), None)
     monkeypatch.setattr(search, "_try", lambda moves, point, S: tried.extend(moves) or point)
     search.model = risk.curvature(start)
     search._round(start, search.model, search.model.diagonal)

@@ -96,7 +96,7 @@ class Answer:
 
     def refit(self, support: np.ndarray) -> tuple[float, np.ndarray]:
         """The least R on a support, and where it is attained."""
-        point = refit(self.risk, self.gamma, support, self.result.x, deadline=self.deadline)
+        point = refit(self.risk, self.gamma, support, to_host(self.result.x)[support], deadline=self.deadline)
         return point.value, to_host(point.w).astype(float)
 
     @np.errstate(over="ignore", invalid="ignore")

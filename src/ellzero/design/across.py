@@ -10,6 +10,7 @@ import numpy as np
 _LOOKS = 48  # that are made before all columns are copied, which takes as long as seven of them
 _SHARE = 8  # one over the share of all entries that is kept
 _QUICK = 2**18  # entries that are copied in no time
+_BLOCK = 2**16  # entries whose columns are looked at together
 
 
 class Across:
@@ -78,10 +79,25 @@ class Across:
         from scipy.sparse import hstack
 
         known, columns = self._kept
-        found = self.X[:, new].tocsc()
+        found = self._found(new)
         self._looks += 1
         if columns is None:
             return new, found
         every = np.concatenate([known, new])
         order = np.argsort(every)
         return every[order], hstack([columns, found], format="csc")[:, order]
+
+    def _found(self, new: np.ndarray) -> Any:
+        """X[:, new], in half the time that scipy takes to count the entries of every column first."""
+        from scipy.sparse import csc_array
+
+        X, wanted, here = self.X, np.zeros(self.X.shape[1], dtype=bool), np.empty(_BLOCK, dtype=bool)
+        wanted[new] = True
+        hits = [np.empty(0, dtype=np.intp)]
+        for start in range(0, X.nnz, _BLOCK):
+            columns = X.indices[start : min(start + _BLOCK, X.nnz)]
+            # "clip" looks at no index twice, and all of them are valid
+            hits.append(start + np.flatnonzero(wanted.take(columns, mode="clip", out=here[: columns.size])))
+        at = np.concatenate(hits)
+        rows, columns = np.searchsorted(X.indptr, at, side="right") - 1, np.searchsorted(new, X.indices[at])
+        return csc_array((X.data[at], (rows, columns)), shape=(X.shape[0], new.size))

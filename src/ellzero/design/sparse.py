@@ -14,7 +14,7 @@ from .across import Across
 from .base import SMALL, Design, check_kind, is_native_float, not_finite
 
 _FEW = 4  # below 1/4 of the columns a gather is cheaper than the whole product
-_IN_BLOCK = 2**20  # entries sorted at a time
+_IN_BLOCK = 2**20  # entries sorted or squared at a time
 _QUICK = 5e7  # products of numbers that nobody waits for
 
 
@@ -116,18 +116,21 @@ class Sparse(Design):
 
     def _weighted_squares(self, weights: np.ndarray | None) -> np.ndarray:
         """In blocks, because a squared copy of all entries takes longer to allocate than to compute."""
-        X, total = self.X, np.zeros(self.shape[1])
-        lines, by_rows = len(X.indptr) - 1, self._by_rows
-        step = max(1, lines * max(2**18, total.size) // max(X.nnz, 1))  # a sum for each column takes time, too
-        for start in range(0, lines, step):
-            stop = min(start + step, lines)
-            part = slice(X.indptr[start], X.indptr[stop])
-            squares, column = np.square(X.data[part], dtype=np.float64), X.indices[part]
-            if weights is not None or not by_rows:
-                line = np.repeat(np.arange(start, stop), np.diff(X.indptr[start : stop + 1]))
-                row, column = (line, column) if by_rows else (column, line)
-                squares = squares if weights is None else squares * weights[row]
-            total += np.bincount(column, squares, minlength=total.size)
+        from scipy.sparse import csr_array
+
+        lines, total = self.X if self._by_rows else self._transpose, np.zeros(self.shape[1])
+        weights = np.ones(self.shape[0]) if weights is None else weights
+        size = max(_IN_BLOCK, total.size if self._by_rows else 0)  # a sum for each column takes time, too
+        step = max(1, lines.shape[0] * size // max(lines.nnz, 1))
+        for start in range(0, lines.shape[0], step):
+            some, ends = slice(start, start + step), lines.indptr[start : start + step + 1]
+            entries = slice(ends[0], ends[-1])
+            squares = np.square(lines.data[entries], dtype=np.float64)
+            part = csr_array((squares, lines.indices[entries], ends - ends[0]), shape=(len(ends) - 1, lines.shape[1]))
+            if self._by_rows:
+                total += part.T @ weights[some]
+            else:
+                total[some] = part @ weights
         return total
 
     def correlations(self, r: np.ndarray) -> np.ndarray:

@@ -31,7 +31,7 @@ class LinearCurvature(Curvature):
 
     def __init__(self, model: LinearTerms, weights: np.ndarray | float, exact: bool = False) -> None:
         self.model, self.exact, self.spent = model, exact, 0
-        self.room = max(math.prod(model.design.shape), 10**7)
+        self.room = max(model.design.size, 10**7)
         self.weights = weights
         self.applies = type(self).applies and not model.design.parted
         self.one_by_one = model.design.one_by_one

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from .._core.arrays import Array, like
+import numpy as np
+
+from .._core.arrays import Array, like, norm, scatter, to_host
 
 if TYPE_CHECKING:
     from .base import Risk
@@ -38,6 +40,11 @@ def no_longer_exact(constant: Constant) -> Literal["bound", "estimate"]:
     return "estimate" if constant.source == "estimate" else "bound"
 
 
+# Of a w as long as this, whose support is a small share of it, the values alone are kept: a run holds some points, and
+# w may be as large as a column of X with few entries. It takes a millisecond to fill in a million zeros.
+_LONG, _SMALL = 2**16, 16
+
+
 class Point:
     """A vector w at which a risk is looked at.
 
@@ -52,14 +59,17 @@ class Point:
     """
 
     __slots__ = (
-        "_gradient", "_pending", "_state", "_value", "booked", "refitted", "risk", "support", "trusted",
-        "valued_at", "w",
+        "_gradient", "_length", "_pending", "_state", "_value", "_w", "booked", "refitted", "risk", "support",
+        "trusted", "valued_at",
     )  # fmt: skip
 
     def __init__(self, risk: Risk, w: Array, support: Array | None = None) -> None:
         self.risk = risk
-        self.w = w
-        self.support = support
+        self.support: Any = support
+        self._length = 0  # of w, where its values on the support alone are kept
+        if support is not None and isinstance(w, np.ndarray) and w.size >= max(_LONG, _SMALL * support.size):
+            self._length, w = w.size, w[support]
+        self._w = w
         self._state: Any = _UNSEEN
         self._value: float | None = None
         self._pending: float | None = None
@@ -68,6 +78,39 @@ class Point:
         self.refitted = False  # whether the values are the best on their support
         self.trusted = False  # whether the method came here on more evidence than one value
         self._gradient: Array | None = None
+
+    @property
+    def w(self) -> Array:
+        """The vector."""
+        return scatter(self._w, self.support, self._length) if self._length else self._w
+
+    @property
+    def nonzeros(self) -> np.ndarray:
+        """Where w is not zero, in increasing order, on the host."""
+        return np.asarray(self.support[self._w != 0]) if self._length else np.flatnonzero(to_host(self._w))
+
+    @property
+    def size(self) -> float:
+        """||w||."""
+        return norm(self._w)
+
+    def distance(self, other: Point) -> float:
+        """||w - w'||."""
+        if not (self._length and other._length):
+            return norm(self.w - other.w)
+        some = np.union1d(self.support, other.support)
+        return norm(self.at(some) - other.at(some))
+
+    def at(self, some: np.ndarray) -> np.ndarray:
+        """The entries of w at some coordinates, on the host."""
+        if not self._length:
+            return np.asarray(to_host(self._w)[some])
+        values = np.zeros(len(some), dtype=self._w.dtype)
+        place = np.searchsorted(self.support, some)
+        here = place < len(self.support)
+        here[here] = self.support[place[here]] == some[here]
+        values[here] = self._w[place[here]]
+        return values
 
     @property
     def state(self) -> Any:
@@ -84,10 +127,14 @@ class Point:
     @property
     def value(self) -> float:
         """R(w)."""
-        if self._value is None and self._pending is None and (both := self.risk._both(self.w, self.state)) is not None:
-            self._value, self._gradient = both
+        if self._value is None and self._pending is not None:
+            self._value = float(self._pending)
         if self._value is None:
-            self._value = float(self.risk._value(self.w, self.state) if self._pending is None else self._pending)
+            state, w = self.state, self.w  # one after the other: each may take a w of its own
+            if (both := self.risk._both(w, state)) is not None:
+                self._value, self._gradient = both
+            else:
+                self._value = float(self.risk._value(w, state))
         return self._value
 
     def ask(self) -> Array:
@@ -103,7 +150,8 @@ class Point:
     def gradient(self) -> Array:
         """∇R(w)."""
         if self._gradient is None:
-            self._gradient = self.risk._gradient(self.w, self.state)
+            state = self.state
+            self._gradient = self.risk._gradient(self.w, state)
         return self._gradient
 
     def let_go(self) -> None:

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .._core.arrays import Array, index_like, to_host
-from ..risks.base import Point
+from .._core.arrays import Array, index_like
+from ..risks.base import Point, Risk
 from ..risks.damped import Damped
 from .exchanges import SwapSearch
 from .many_moves import ManyMoves
@@ -44,30 +44,35 @@ def from_damped(state: State, search: SwapSearch, again: Again) -> Point | None:
     search.n_products += model.spent - spent
     if not (np.isfinite(damping).all() and damping.any()):
         return None
-    whole, known = state.problem.sparsity.atoms is not None, np.flatnonzero(to_host(state.best.w))
-    many, x = ManyMoves.fit(state.problem, model, known.size), state.best.w if whole else None
+    whole, known = state.problem.sparsity.atoms is not None, state.best.nonzeros
+    many, found = ManyMoves.fit(state.problem, model, known.size), state.best
     for share in _OF_ATOMS if whole else _OF_MANY if many else _LADDER:
         damping, level = (share / level) * damping, share
         damped = dataclasses.replace(state.problem, risk=Damped(risk, damping, search.model))
         if whole:
-            start, units = damped.risk.at(x, index_like(known, x)), state.units
+            start, units = _at(found, damped.risk), state.units
         else:
-            rung = again(damped, x)
+            rung = again(damped, None if found is state.best else found.w)
             start, units = rung.best, rung.units
             for count in ("n_gradients", "n_values", "n_thresholds", "n_monitor"):
                 setattr(state.counts, count, getattr(state.counts, count) + getattr(rung.counts, count))
             del rung  # and with it the gradient at its last point
         climb = SwapSearch(damped, units, search.deadline, thorough=False, certain=False, products=search.products)
         climb.max_rounds = 1 if many else climb.max_rounds
-        x = climb.improve(start).w
+        found = climb.improve(start)
         search.n_products += climb.n_products
         search.cut = search.cut or climb.cut or state.clock.over
-        if search.cut or np.array_equal(np.flatnonzero(to_host(x)), known):
+        if search.cut or np.array_equal(found.nonzeros, known):
             return None
-    end = risk.at(x, index_like(np.flatnonzero(to_host(x)), x))
+    end = _at(found, risk)
     if not many:
         return search.improve(end)
     search.certain = False  # a look at all exchanges of many coordinates is dear, and for the best point alone
     found = search.improve(end)
     found.refitted = search.certain = True
     return search.improve(found) if found.value < state.best.value else found
+
+
+def _at(point: Point, risk: Risk) -> Point:
+    """The same vector as a point of another risk."""
+    return risk.at(point.w, index_like(point.nonzeros, point.w))

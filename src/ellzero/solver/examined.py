@@ -87,7 +87,7 @@ class _Exchanges:
     x: np.ndarray
 
     def __post_init__(self) -> None:
-        sparsity, self.S = self.problem.sparsity, self.problem.support_of(self.x)
+        sparsity, self.S = self.problem.sparsity, self.problem.support_of(np.flatnonzero(self.x))
         outside = np.ones(self.x.size, dtype=bool)
         outside[self.S] = False
         self.outside = np.flatnonzero(outside)
@@ -177,7 +177,7 @@ def _is_accurate(problem: Problem, model: Any, support: np.ndarray, found: Point
 def all_tried(problem: Problem, point: Point) -> Examined:
     """Where every support was tried, of coordinates or of larger atoms."""
     sparsity, x = problem.sparsity, to_host(point.w).astype(float)
-    S = problem.support_of(x)
+    S = problem.support_of(np.flatnonzero(x))
     if sparsity.atoms is None:
         total = _Exchanges(problem, x).total
     else:

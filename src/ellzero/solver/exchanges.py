@@ -94,7 +94,7 @@ class SwapSearch:
             assert model is not None  # it is made of one that is known
             self.products = self.products.with_model(model)
         if not point.refitted:
-            best = min(point, self.refit(self.problem.support_of(point.w), point), key=lambda p: p.value)
+            best = min(point, self.refit(self.problem.support_of(point.nonzeros), point), key=lambda p: p.value)
         model = model or risk.curvature(best)
         if model is None or not risk.convex:
             return best
@@ -119,7 +119,7 @@ class SwapSearch:
                 continue
             if improved is None:
                 if self.products is not None:
-                    self._ends.add(np.flatnonzero(best.w).tobytes())
+                    self._ends.add(best.nonzeros.tobytes())
                 break
             best.let_go()
             best, self.helped, fresh = improved, True, model.exact or not risk.looks_twice
@@ -130,12 +130,14 @@ class SwapSearch:
                 spent = model.spent
         self.n_products += model.spent - spent
         if self.products is not None and self.certain and best is not point:
-            best = min(point, self._refit_from_data(self.problem.support_of(best.w), best), key=lambda p: p.value)
+            best = min(
+                point, self._refit_from_data(self.problem.support_of(best.nonzeros), best), key=lambda p: p.value
+            )
         return best
 
     def _has_ended(self, point: Point) -> bool:
         """Whether exchanges of atoms have ended on this support before: they would do so again."""
-        return bool(self._ends) and np.flatnonzero(point.w).tobytes() in self._ends
+        return bool(self._ends) and point.nonzeros.tobytes() in self._ends
 
     def refit(self, support: np.ndarray, start: Point | None, interest: float | None = None) -> Point:
         """The best point of a support; what stays above the value of interest, that of the start, may end early."""
@@ -147,18 +149,20 @@ class SwapSearch:
 
     def _refit_from_data(self, support: np.ndarray, start: Point | None, interest: float | None = None) -> Point:
         """The same from the data."""
-        w, value = (None, math.inf) if start is None else (start.w, start.value)
-        value = value if interest is None else interest
-        return refit(self.problem.risk, self.problem.gamma, support, w, self.units, self.deadline, value)
+        value = interest if interest is not None else math.inf if start is None else start.value
+        first = None if start is None else start.at(support)
+        return refit(self.problem.risk, self.problem.gamma, support, first, self.units, self.deadline, value)
 
     def _round(self, point: Point, model: Any, diagonal: np.ndarray) -> Point | None:
         """The point after the exchanges of one round, or None if none of those tried helps."""
         w = to_host(point.w).astype(float, copy=False)
-        S = self.problem.support_of(w)
+        S = self.problem.support_of(point.nonzeros)
         c = None if self.products is None else self.products.slopes(point, S)
         if c is None:
             c = -0.5 * to_host(point.gradient).astype(float, copy=False)
             self.n_products += 1
+            if not (self.certain or self.problem.risk.looks_twice):
+                point.let_go()  # nobody asks for it once more
         if S.size == w.size or self.problem.sparsity.k == 0:
             return None
         single = self.problem.sparsity.atoms is None

@@ -139,7 +139,7 @@ class FactorStep(AdaptiveStep):
         if math.isnan(self.size) and (found := self._anywhere(point, gradient, project, q)) is not None:
             return found
         trial = self._tangential(point, gradient, at) if q else None
-        if trial is not None and norm(trial.w - point.w) > (_CLOSE if q == self.r else _LOOSE) * norm(point.w):
+        if trial is not None and trial.distance(point) > (_CLOSE if q == self.r else _LOOSE) * point.size:
             return trial
         if trial is not None:
             self.counts.n_gradients += point.risk.n_terms

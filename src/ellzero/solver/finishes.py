@@ -102,7 +102,8 @@ class Refit(Finish):
         """Refit the best point; it stays where that does not help."""
         problem, best = state.problem, state.best
         if problem.risk.convex:
-            point = refit(problem.risk, problem.gamma, problem.support_of(best.w), best.w, None, state.clock.deadline())
+            support = problem.support_of(best.nonzeros)
+            point = refit(problem.risk, problem.gamma, support, best.at(support), None, state.clock.deadline())
             state.keep_better(point)
 
 
@@ -169,8 +170,8 @@ def _examine(state: State, search: SwapSearch) -> None:
         return
     while not (search.cut or state.clock.over):
         start, deadline = state.best, state.clock.deadline()
-        again = partial(refit, risk, problem.gamma, start=start.w, units=state.units, deadline=deadline)
-        state.examined, better = examine(problem, start, search.model or risk.curvature(start), again, deadline)
+        model, again = search.model or risk.curvature(start), partial(search.refit, start=start, interest=math.inf)
+        state.examined, better = examine(problem, start, model, again, deadline)
         if better is start:
             break
         state.examined, state.best = None, search.improve(better)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .._core.arrays import Array, norm
+from .._core.arrays import Array
 from .._core.interruption import inside_a_larger_call
 from .._core.stopping import Status, Stop
 from ..risks.evaluation import NoValue
@@ -88,7 +88,7 @@ def iterate(
             if run.ahead is None:
                 g = run.oracle(previous, t)  # line 2: exact, mini-batch or zeroth-order gradient at w_{t-1}
                 state.point = step.advance(previous, g, run.project)  # line 3: w_t = P(w_{t-1} - η g)
-                moved, size = norm(state.point.w - previous.w), norm(state.point.w)
+                moved, size = state.point.distance(previous), state.point.size
             else:  # the same, on a device
                 state.point, moved, size = run.ahead.move(previous, max_iter - t)
             state.nit = state.counts.iteration = t + 1

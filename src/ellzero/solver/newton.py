@@ -145,7 +145,7 @@ def _along(part: Risk, here: Point, move: np.ndarray) -> Point:
 def accelerated(piece: Piece, here: Point, deadline: float) -> Point:
     """Projected gradient steps with a step size that adapts, for risks whose curvature is not known."""
     part = piece.risk
-    L = norm(here.gradient) / (norm(here.w) or 1.0) or 1.0  # a first step as long as w
+    L = norm(here.gradient) / (here.size or 1.0) or 1.0  # a first step as long as w
     if not math.isfinite(L):  # no slope to follow
         return here
     y, t = here, 1.0

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._core.arrays import Array, like, to_host
+from .._core.arrays import Array, like
 from ..risks.base import Risk
 from ..sets import ConstraintSet, GroupWise
 from ..sets.base import default_tolerance
@@ -25,9 +25,9 @@ class Problem:
     gamma: ConstraintSet
     kept: np.ndarray
 
-    def support_of(self, w: Array) -> np.ndarray:
-        """The nonzeros of w, the kept coordinates, and what comes with them at no cost."""
-        return self.sparsity.filled(np.union1d(np.flatnonzero(to_host(w)), self.kept).astype(np.intp))
+    def support_of(self, nonzeros: np.ndarray) -> np.ndarray:
+        """The nonzeros of a vector, the kept coordinates, and what comes with them at no cost."""
+        return self.sparsity.filled(np.union1d(nonzeros, self.kept).astype(np.intp))
 
     def with_explicit_intercept(self) -> Problem:
         """The same problem with the intercept, if there is one, as last coordinates: free, always kept, not counted."""

@@ -112,7 +112,7 @@ def refit(
     risk: Risk,
     gamma: ConstraintSet,
     support: np.ndarray,
-    start: Array | None = None,
+    first: np.ndarray | None = None,
     units: Units | None = None,
     deadline: float = math.inf,
     interest: float = math.inf,
@@ -122,17 +122,14 @@ def refit(
 
     Newton steps on the restricted risk, each the solution of a quadratic problem over the slice of Γ, with a line
     search; for a quadratic risk the first step is the answer. Risks without known curvature take accelerated
-    projected gradient steps. After the deadline, a reading of `time.perf_counter`, the best point so far is returned;
-    so it is where R will not come down to what is of interest, or is known to ten digits and wanted roughly.
+    projected gradient steps. Values on the support to begin with may be given. After the deadline, a reading of
+    `time.perf_counter`, the best point so far is returned; so it is where R will not come down to what is of interest,
+    or is known to ten digits and wanted roughly.
     """
-    if (known := _from_products(risk, gamma, support, start, units, deadline)) is not None:
+    if (known := _from_products(risk, gamma, support, first, units, deadline)) is not None:
         return known
     part = risk.restrict(support)
-    here = _best(
-        Piece(part, gamma, support, units, risk, interest, rough),
-        None if start is None else to_host(start)[support],
-        deadline,
-    )
+    here = _best(Piece(part, gamma, support, units, risk, interest, rough), first, deadline)
     point = risk.at(scatter(here.w, index_like(support, here.w), risk.n_features), index_like(support, here.w))
     if risk.keeps_state and type(part) is type(risk):
         point._state = here.state  # the same predictions, without another look at the data
@@ -140,7 +137,12 @@ def refit(
 
 
 def _from_products(
-    risk: Risk, gamma: ConstraintSet, support: np.ndarray, start: Array | None, units: Units | None, deadline: float
+    risk: Risk,
+    gamma: ConstraintSet,
+    support: np.ndarray,
+    first: np.ndarray | None,
+    units: Units | None,
+    deadline: float,
 ) -> Point | None:
     """The same for a quadratic R on many columns, whose products are known for the most part; None elsewhere."""
     if not KnownProducts.pays(support.size, risk.n_features):
@@ -152,7 +154,7 @@ def _from_products(
     G, b = model.block(support), model.pull(origin, support)
     if not (np.isfinite(G).all() and np.isfinite(b).all()):
         return None
-    first = np.zeros(support.size) if start is None else to_host(start)[support].astype(float)
+    first = np.zeros(support.size) if first is None else first.astype(float)
     piece = Piece(risk, gamma, support, units)
     if gamma.whole_space:
         values, accurate = solve(G, b)

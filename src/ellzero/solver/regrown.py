@@ -44,20 +44,20 @@ def _regrown(point: Point, search: SwapSearch, share: float) -> Point | None:
     model at the refitted rest, or with Γ by the exchanges.
     """
     problem, risk = search.problem, search.problem.risk
-    model, S, w = risk.curvature(point), problem.support_of(point.w), to_host(point.w).astype(float)
+    model, S, w = risk.curvature(point), problem.support_of(point.nonzeros), to_host(point.w).astype(float)
     number = int(share * np.setdiff1d(S, problem.kept).size)
     if model is None or not number:
         return None
     loss = w[S] ** 2 / np.maximum(np.diagonal(inverse(model.block(S))), 1e-300)
     loss[np.isin(S, problem.kept)] = np.inf
     stay = np.sort(S[np.argsort(-loss, kind="stable")[: S.size - number]])
-    rest = refit(risk, problem.gamma, stay, point.w, search.units, search.deadline)
+    rest = refit(risk, problem.gamma, stay, point.at(stay), search.units, search.deadline)
     if problem.gamma.whole_space and (model := risk.curvature(rest)) is not None:
         grown = _grown(rest, stay, model, problem.sparsity.k)
         search.n_products += 1 + model.spent
         if np.array_equal(grown, S):
             return None
-        rest = refit(risk, problem.gamma, grown, rest.w, search.units, search.deadline)
+        rest = refit(risk, problem.gamma, grown, rest.at(grown), search.units, search.deadline)
     rest.refitted = True
     return search.improve(rest)
 
@@ -89,7 +89,7 @@ def _grown(rest: Point, stay: np.ndarray, model: Any, k: int) -> np.ndarray:
 def kicked(point: Point, search: SwapSearch, rng: np.random.Generator) -> Point:
     """The best point without a third of the support, chosen at random; exchanges fill the places again."""
     problem, sparsity = search.problem, search.problem.sparsity
-    support = np.flatnonzero(to_host(point.w))
+    support = point.nonzeros
     atoms = support if sparsity.atoms is None else sparsity.atoms[support]
     movable = np.setdiff1d(atoms, atoms[np.isin(support, problem.kept)])
     number = max(1, movable.size // 3)

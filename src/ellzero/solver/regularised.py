@@ -119,7 +119,7 @@ class ReplacementStep:
     def advance(self, point: Point, gradient: Array, project: Projector) -> Point:
         """The next point: the best of g on the next support, or on the same one with one coordinate less in A."""
         problem, w = self.problem, to_host(point.w).astype(float)
-        S, slopes = problem.support_of(w), np.abs(to_host(gradient).astype(float))
+        S, slopes = problem.support_of(point.nonzeros), np.abs(to_host(gradient).astype(float))
         if (tilted := problem.gamma.multipliers(w, to_host(gradient).astype(float))) is not None:
             lower, upper = problem.gamma.limits(w.size)
             slopes = np.maximum(np.where(upper > 0, -tilted.up, 0.0), np.where(lower < 0, -tilted.down, 0.0))
@@ -155,7 +155,7 @@ class ReplacementStep:
     def _fitted(self, support: np.ndarray, start: Point) -> Point:
         """argmin g on a support, as a point of R."""
         problem, damped = self.problem, Damped(self.problem.risk, self._damping())
-        found = refit(damped, problem.gamma, support.astype(np.intp), start.w, deadline=self.deadline())
+        found = refit(damped, problem.gamma, support, start.at(support), deadline=self.deadline())
         return problem.risk.at(found.w, found.support)
 
 

@@ -13,6 +13,7 @@ from .._core.stopping import Status, Stop
 from .._core.validation import NotFinite
 from ..risks.base import Point, Risk, Session
 from ..risks.journal import Journal
+from ..risks.known import KnownProducts
 from ..sets import ConstraintSet, EmptySlice
 from ..sparsity import Sparsity
 from .ahead import Ahead
@@ -69,7 +70,7 @@ class Run:
         self.state = State(problem, units, entropy, counts, clock, risk.at(*self._start(x0)), every)
         if x0 is not None and self.method.own_units:
             self._refit_start()
-        elif x0 is None and not waits(self.state.point.w) and not self.state.point.w.any():
+        elif x0 is None and self._returns() and not (waits(risk.zero) or self.state.point.nonzeros.size):
             risk.starts_at(self.state.point)
         self.method = method.started(self.method, self.state.point, counts)
         self.ahead: Ahead | None = None
@@ -128,7 +129,7 @@ class Run:
         state, risk = self.state, self.problem.risk
         if self.method.kind == "directions" or self.asked.gamma.closed_under_zeroing:
             return math.inf
-        far = 1e3 * max(1.0, norm(state.point.w))
+        far = 1e3 * max(1.0, state.point.size)
         for i in range(min(risk.n_features, _STARTS)):
             if state.clock.over:
                 break
@@ -143,11 +144,16 @@ class Run:
     def _refit_start(self) -> None:
         """The start gets the best values on its support: the first step may not leave it for less."""
         state, problem, start = self.state, self.problem, self.state.point
-        support = problem.support_of(start.w)
-        point = refit(problem.risk, problem.gamma, support, start.w, state.units, state.clock.deadline())
+        support = problem.support_of(start.nonzeros)
+        point = refit(problem.risk, problem.gamma, support, start.at(support), state.units, state.clock.deadline())
         # with free places the first step has to look around
         point.refitted = problem.sparsity.size(support) == problem.sparsity.k
         state.point = state.best = min(start, point, key=state.counts.base_value)
+
+    def _returns(self) -> bool:
+        """Whether the gradient at the origin is asked for again: that of refits from products of columns."""
+        sparsity = self.problem.sparsity
+        return sparsity.atoms is not None or KnownProducts.pays(2 * sparsity.k, self.problem.risk.n_features)
 
     def _lift(self, x: Array) -> Array:
         if self.problem is self.asked:

@@ -65,7 +65,7 @@ class SearchedStep:
         if length == 0:
             return point
         if math.isnan(self.size):
-            self.size = max(1.0, norm(point.w)) / length
+            self.size = max(1.0, point.size) / length
         base, best = self.counts.base_value(point), point
         start = size = self.size
         tries = 0
@@ -175,8 +175,8 @@ class PursuitStep:
                     break  # smaller steps change the support even less
                 size, farther = 2.0 * size, True
                 continue
-            start = point.w if kinks else w  # refits in many steps begin at a good point
-            if (tried is None or not np.array_equal(chosen, tried)) and (trial := self._better(point, start, chosen)):
+            first = point.at(chosen) if kinks else to_host(w)[chosen]  # refits in many steps begin at a good point
+            if (tried is None or not np.array_equal(chosen, tried)) and (trial := self._better(point, first, chosen)):
                 self.size, self.largest_L = size, max(self.largest_L, 1 / size)
                 return trial
             if size > self.size or time.perf_counter() > self.deadline():
@@ -196,24 +196,24 @@ class PursuitStep:
             return None
         w, support = project(self._among_more(point, gradient, own, model))
         chosen = to_host(support)
-        return None if np.array_equal(chosen, own) else self._better(point, w, chosen)
+        return None if np.array_equal(chosen, own) else self._better(point, to_host(w)[chosen], chosen)
 
     def _on_table(self, point: Point, gradient: Array, model: Curvature) -> Point:
         """The best of many exchanges on the quadratic model, if it is better."""
         w, c = to_host(point.w).astype(float), -0.5 * to_host(gradient).astype(float)
-        S, diagonal = self.problem.support_of(w), worthy(model.sizes)
+        S, diagonal = self.problem.support_of(point.nonzeros), worthy(model.sizes)
         if S.size == self.problem.sparsity.k and point.refitted:
             raise Stop(Status.SETTLED)  # further ones are left to the finish
         table = Tabled(self.problem, model, S, w, c, diagonal, self.deadline())
         for support, start in table.supports(1e-10 * abs(point.value)):
-            if trial := self._better(point, like(start, point.w), support):
+            if trial := self._better(point, start[support], support):
                 return trial
         raise Stop(Status.SETTLED)
 
-    def _better(self, point: Point, start: Array, support: np.ndarray) -> Point | None:
+    def _better(self, point: Point, first: np.ndarray, support: np.ndarray) -> Point | None:
         """The refitted point, if it is better."""
         value = self.counts.base_value(point)
-        trial = refit(point.risk, self.problem.gamma, support, start, self.units, self.deadline(), value)
+        trial = refit(point.risk, self.problem.gamma, support, first, self.units, self.deadline(), value)
         trial.refitted = True
         return trial if self.counts.base_value(trial) < value - 1e-12 * abs(value) else None
 
@@ -230,11 +230,12 @@ class PursuitStep:
         elif model.remembers(own.size):
             sparsity = sparsity.with_k(self._worth_a_look(point, slope, own))
         more = sparsity.best_support(slope)
-        return refit(point.risk, self.problem.gamma, np.union1d(own, more), point.w, self.units, self.deadline()).w
+        both = np.union1d(own, more)
+        return refit(point.risk, self.problem.gamma, both, point.at(both), self.units, self.deadline()).w
 
     def _worth_a_look(self, point: Point, slope: np.ndarray, own: np.ndarray) -> int:
         """Twice the number of exchanges that would help if columns were orthogonal, and a few."""
-        entries = to_host(point.w)[own] / (1.0 if self.units is None else self.units.scales[own])
+        entries = point.at(own) / (1.0 if self.units is None else self.units.scales[own])
         gains, losses = np.sort(0.5 * np.abs(slope))[::-1][: own.size], np.sort(np.abs(entries))
         number = int(np.count_nonzero(gains > losses[: gains.size]))
         return min(self.problem.sparsity.k, max(2 * number, _FEW))
@@ -251,7 +252,7 @@ def _first_curvature(point: Point, gradient: Array, project: Projector, directio
     near = None
     if support is not None and point.support is not None:
         near = index_like(np.union1d(to_host(support), to_host(point.support)), direction)
-    h = 1e-3 * (norm(point.w) / norm(direction) or abs(point.value) / slope or 1.0)
+    h = 1e-3 * (point.size / norm(direction) or abs(point.value) / slope or 1.0)
     if not 0 < h * h * slope < math.inf:  # of data so large or small that squares of them leave the numbers
         return 1.0
     there = point.risk.at(point.w - h * direction, near)

@@ -170,14 +170,14 @@ class TableSearch:
         problem, best, known, tried = self.problem, point, dict[int, np.ndarray](), set[bytes]()
         for _ in range(self.max_rounds):
             w, c = to_host(best.w).astype(float), -0.5 * to_host(best.gradient).astype(float)
-            S, least, better = problem.support_of(w), 1e-10 * (abs(best.value) + 1e-300), best
+            S, least, better = problem.support_of(best.nonzeros), 1e-10 * (abs(best.value) + 1e-300), best
             tabled = Tabled(problem, model, S, w, c, worthy(model.sizes), self.deadline, known)
             for support, start in tabled.supports(least):
                 self.cut = time.perf_counter() > self.deadline
                 if self.cut or support.tobytes() in tried:
                     continue
                 tried.add(support.tobytes())
-                better = self._refit(support, start, best.value, rough=True)
+                better = self._refit(support, start[support], best.value, rough=True)
                 if better.value < best.value - 1e-2 * least:
                     break
             else:
@@ -188,13 +188,14 @@ class TableSearch:
             best, self.helped = better, True
             model = problem.risk.curvature(best)
         if best is not point:
-            best = min(best, self._refit(problem.support_of(best.w), best.w, best.value), key=lambda p: p.value)
+            S = problem.support_of(best.nonzeros)
+            best = min(best, self._refit(S, best.at(S), best.value), key=lambda p: p.value)
             model = problem.risk.curvature(best)
         return best, model
 
-    def _refit(self, support: np.ndarray, start: Any, interest: float, *, rough: bool = False) -> Point:
+    def _refit(self, support: np.ndarray, first: np.ndarray, interest: float, *, rough: bool = False) -> Point:
         risk, gamma = self.problem.risk, self.problem.gamma
-        return refit(risk, gamma, support, start, self.units, self.deadline, interest, rough=rough)
+        return refit(risk, gamma, support, first, self.units, self.deadline, interest, rough=rough)
 
 
 def _best(gain: np.ndarray, number: int) -> np.ndarray:

@@ -291,7 +291,7 @@ class BoundLooks(Gradients):
         m = 1
         while m < _WIDEST and self._cost(m + 1) <= self.rent / self.price:
             m += 1
-        support = problem.support_of(w)
+        support = problem.support_of(np.flatnonzero(w))
         slope = np.abs(gradient)
         significant = none if self.far.last is None else self.far.last.significant()
         rivals = np.setdiff1d(significant if self.level else np.flatnonzero(slope), support)

@@ -189,7 +189,7 @@ class Surrogate:
         H, g = self._curvature(level, damping), self.gradient(w.size) / self.unit
         if not (np.isfinite(H).all() and np.isfinite(g).all()):
             raise Stop(Status.DIVERGED)
-        support = problem.support_of(w)
+        support = problem.support_of(np.flatnonzero(w))
         wide = np.union1d(support, self.chosen).astype(np.intp)
         if problem.gamma.whole_space and problem.sparsity.admits(wide):
             u = w.copy()
@@ -201,7 +201,7 @@ class Surrogate:
             return _descended(risk, project, w, step)
         if not exchange:
             with suppress(EmptySlice):
-                return np.asarray(refit(risk, problem.gamma, support, w).w)
+                return np.asarray(refit(risk, problem.gamma, support, w[support]).w)
             return w
         local, best = Problem(risk, problem.sparsity, problem.gamma, problem.kept), w
         for start in (w, w - step * g):
