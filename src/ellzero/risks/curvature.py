@@ -78,6 +78,13 @@ class Curvature(ABC):
     def columns(self, index: np.ndarray) -> Array:
         """G[:, index]: on the host, or on the device where the data are."""
 
+    def beside(self, index: np.ndarray) -> tuple[Array, np.ndarray | float]:
+        """The same without what G has on its diagonal alone, which the rows of other coordinates do not see; and that.
+
+        A damping that changes needs no copy of the columns then.
+        """
+        return self.columns(index), 0.0
+
     @abstractmethod
     def images(self, index: np.ndarray, vectors: np.ndarray) -> Array:
         """G[:, index] @ vectors: on the host, or on the device where the data are."""
@@ -258,12 +265,17 @@ class DampedCurvature(Derived):
     def columns(self, index: np.ndarray) -> Array:
         if self._last is not None and self._last[0] == index.tobytes():
             return self._last[1]
+        self._last = None  # before there are others
         columns = self.inner.columns(index)
         columns = columns.copy() if isinstance(columns, np.ndarray) else columns.clone()
         place = index_like(np.arange(index.size), columns)
         columns[index_like(index, columns), place] += like(self.damping[index], columns)
         self._last = index.tobytes(), columns
         return columns
+
+    def beside(self, index: np.ndarray) -> tuple[Array, np.ndarray | float]:
+        columns, alone = self.inner.beside(index)
+        return columns, alone + self.damping[index]
 
     def images(self, index: np.ndarray, vectors: np.ndarray) -> Array:
         images = self.inner.images(index, vectors)

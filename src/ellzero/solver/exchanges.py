@@ -264,14 +264,17 @@ class SwapSearch:
         worth = self._worth(c, price)
         worth[S] = 0.0
         kept = None if self.products is None else self.products.kept(S)
-        C = model.columns(S) if S.size and kept is None and model.affords(S.size) else None
+        C, alone = model.beside(S) if S.size and kept is None and model.affords(S.size) else (None, 0.0)
         if C is not None and not (self.problem.sparsity.plain or waits(C)):
             C = to_host(C)
         live = np.ones(S.size, dtype=bool) if self.problem.sparsity.atoms is None else diagonal[S] < 1e300
         if kept is not None or not S.size:
             G = model.remembered(S) if S.size else np.empty((0, 0))
+        elif C is None or waits(C):
+            G = model.block(S)
         else:
-            G = model.block(S) if C is None or waits(C) else C[S]
+            G = C[S]
+            G[np.diag_indices_from(G)] += alone
         H = inverse_where(G, live) if S.size else G
         h = np.maximum(np.diagonal(H), 1e-300)
         loss = w[S] ** 2 / h
