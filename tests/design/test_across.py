@@ -1,5 +1,7 @@
 """Columns of matrices that are stored by rows, and sums over them, in blocks of any size."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -19,12 +21,10 @@ def random_matrix(rng, index, dtype):
     A[rng.random(n) < 0.2] = 0.0
     A = A.astype(dtype)
     X = sparse.csr_array(A)
-    for i in range(n):
-        row = slice(X.indptr[i], X.indptr[i + 1])
-        order = rng.permutation(X.indices[row].size)
-        X.indices[row], X.data[row] = X.indices[row][order], X.data[row][order]
-    X.indices, X.indptr = X.indices.astype(index), X.indptr.astype(index)
-    X.has_sorted_indices = False
+    order = np.concatenate([a + rng.permutation(b - a) for a, b in pairwise(X.indptr)]).astype(np.intp)
+    entries = X.data[order], X.indices[order].astype(index), X.indptr.astype(index)
+    X = sparse.csr_array(entries, shape=A.shape)
+    assert X.indices.dtype == index
     return A, X
 
 

@@ -13,8 +13,8 @@ import ellzero as ez
 from common import membership, support_preserving_sets
 from ellzero import sets as S
 from ellzero.risks.damped import Damped
-from ellzero.sets import _quadratic
-from ellzero.sets._quadratic import minimise_on_polyhedron
+from ellzero.sets import faces as by_faces
+from ellzero.sets.faces import minimise_on_polyhedron
 from ellzero.solver.exchanges import SwapSearch, refit
 from ellzero.solver.problem import Problem
 from ellzero.solver.single_moves import contenders
@@ -181,8 +181,8 @@ def many_faces(k=400, size=20, radius=10.0):
 
 
 def count_faces(monkeypatch):
-    faces, step = [], _quadratic._Faces._step
-    monkeypatch.setattr(_quadratic._Faces, "_step", lambda self: faces.append(1) or step(self))
+    faces, step = [], by_faces.Faces._step
+    monkeypatch.setattr(by_faces.Faces, "_step", lambda self: faces.append(1) or step(self))
     return faces
 
 

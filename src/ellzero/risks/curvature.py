@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from functools import cached_property
 from typing import Any
@@ -12,19 +11,13 @@ import numpy as np
 from .._core.arrays import Array, index_like, like, to_host
 from .._core.linear_systems import APART
 from ..design import Design
+from ..sets.polyhedron import Polyhedron
 from .point import Point
 
 _TOGETHER = 64  # columns whose products are as quick as those of a few
 
+
 #: of each coordinate, infinite where there are none
-Bounds = tuple[np.ndarray, np.ndarray]
-
-
-def endless(size: int) -> Bounds:
-    """None at all."""
-    return np.full(size, -math.inf), np.full(size, math.inf)
-
-
 class Curvature(ABC):
     """G with R(w + u) ≈ R(w) + <∇R(w), u> + uᵀGu: ½∇²R at a point w, or a matrix above it.
 
@@ -152,10 +145,10 @@ class Curvature(ABC):
         """-½∇R at some coordinates of the origin, as accurately as G is known."""
         return np.asarray(-0.5 * to_host(origin.gradient).astype(float)[index])
 
-    def correction(self, w: np.ndarray, state: Any, between: Bounds, deadline: float) -> np.ndarray | None:
-        """argmin R(w + u) over lower <= u <= upper for a quadratic R, more accurately than by G; None where it is not.
+    def correction(self, w: np.ndarray, state: Any, within: Polyhedron, deadline: float) -> np.ndarray | None:
+        """argmin R(w + u) over the u with w + u in a set for a quadratic R, more accurately than by G; None elsewhere.
 
-        The state is that of a `Point` at w, and the bounds hold 0.
+        The state is that of a `Point` at w, a member.
         """
         return None
 
@@ -233,10 +226,13 @@ class SelectedCurvature(Derived):
     def corrects(self) -> bool:  # type: ignore[override]
         return self.inner.corrects_parts
 
-    def correction(self, w: np.ndarray, state: Any, between: Bounds, deadline: float) -> np.ndarray | None:
+    def correction(self, w: np.ndarray, state: Any, within: Polyhedron, deadline: float) -> np.ndarray | None:
+        if within.h.size:
+            return None
         whole = np.zeros((3, state.w.shape[0]))
-        whole[:, self.support] = w, *between
-        move = self.inner.correction(whole[0], state.state, (whole[1], whole[2]), deadline)
+        whole[:, self.support] = w, within.lower, within.upper
+        box = Polyhedron.box(whole[1], whole[2], whole.shape[1])
+        move = self.inner.correction(whole[0], state.state, box, deadline)
         return None if move is None else move[self.support]
 
 

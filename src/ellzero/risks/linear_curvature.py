@@ -7,7 +7,9 @@ import numpy as np
 
 from .._core.arrays import Array, finfo_eps, index_like, like, to_host, waits
 from .._core.linear_systems import least_squares_between
-from .curvature import Bounds, Curvature
+from ..sets.faces import least_squares_on_polyhedron
+from ..sets.polyhedron import Polyhedron
+from .curvature import Curvature
 from .kept_columns import KeptColumns
 from .known import KnownProducts
 from .point import Point
@@ -247,8 +249,8 @@ class LinearCurvature(Curvature):
             found[:, every, every] += np.where(index >= 0, 0.5 * self.model.ridge, 0.0)
         return found
 
-    def correction(self, w: np.ndarray, state: Array, between: Bounds, deadline: float) -> np.ndarray | None:
-        """argmin R(w + u) over lower <= u <= upper for a quadratic R, from X: κ(X) counts, and not its square.
+    def correction(self, w: np.ndarray, state: Array, within: Polyhedron, deadline: float) -> np.ndarray | None:
+        """argmin R(w + u) over w + u in a set for a quadratic R, from X: κ(X) counts, and not its square.
 
         The least-squares solution for the residuals, and for -sqrt(ridge/2)·w in the rows of the ridge.
         """
@@ -268,8 +270,11 @@ class LinearCurvature(Curvature):
         size = np.sqrt(np.einsum("ij,ij->j", A, A))
         if not (np.isfinite(size).all() and np.isfinite(r).all()):
             return None
+        if within.h.size:
+            return np.asarray(least_squares_on_polyhedron(A, r, within, w, deadline) - w)
         size = np.where(size > 0, size, 1.0)
-        return least_squares_between(A / size, r, size * between[0], size * between[1], deadline) / size
+        lower, upper = size * (within.lower - w), size * (within.upper - w)
+        return least_squares_between(A / size, r, lower, upper, deadline) / size
 
 
 class ClassCurvature(LinearCurvature):

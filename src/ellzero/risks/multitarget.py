@@ -8,9 +8,10 @@ import numpy as np
 from .._core.arrays import Array, to_host
 from .._core.directions import Directions
 from .._core.validation import as_array, check_finite
+from ..sets.polyhedron import Polyhedron
 from .accuracy import EPS, LARGEST, Measured, QuadraticForm
 from .base import Point
-from .curvature import Bounds, Curvature
+from .curvature import Curvature
 from .linear_curvature import LinearCurvature
 from .losses import LeastSquares
 from .outputs import SeveralOutputs
@@ -174,12 +175,15 @@ class TargetCurvature(Curvature):
         target = index // self.p
         return np.asarray(self.one.block(features)[np.ix_(place, place)] * (target[:, None] == target))
 
-    def correction(self, w: np.ndarray, state: Array, between: Bounds, deadline: float) -> np.ndarray | None:
-        moves = np.zeros((self.q, self.p))
-        for j, (own, lower, upper) in enumerate(zip(*(v.reshape(self.q, self.p) for v in (w, *between)), strict=True)):
+    def correction(self, w: np.ndarray, state: Array, within: Polyhedron, deadline: float) -> np.ndarray | None:
+        if within.h.size:
+            return None
+        moves, rows = np.zeros((self.q, self.p)), (w, within.lower, within.upper)
+        for j, (own, lower, upper) in enumerate(zip(*(v.reshape(self.q, self.p) for v in rows), strict=True)):
             if (free := np.flatnonzero(lower < upper)).size:
                 part = self._of(self.model.target(j).restrict(free))  # type: ignore[arg-type]
-                move = part.correction(own[free], state[:, j], (lower[free], upper[free]), deadline)
+                box = Polyhedron.box(lower[free], upper[free], free.size)
+                move = part.correction(own[free], state[:, j], box, deadline)
                 if move is None:
                     return None
                 moves[j, free] = move

@@ -10,8 +10,9 @@ import numpy as np
 from .._core.arrays import Array, like, norm, to_host
 from .._core.linear_systems import solve
 from ..sparsity import Sparsity
-from ._quadratic import minimise_by_cuts, minimise_by_gradients, minimise_on_polyhedron
+from ._quadratic import minimise_by_cuts, minimise_by_gradients
 from ._range import in_range, narrowed
+from .faces import minimise_on_polyhedron
 
 if TYPE_CHECKING:
     from .base import ConstraintSet

@@ -3,15 +3,17 @@
 import math
 import time
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from .._core.arrays import Array, finfo_eps, index_like, like, norm, scatter, to_host
 from .._core.linear_systems import independent, refined, solve
 from ..risks.base import Point, Risk
-from ..risks.curvature import Bounds, Curvature, endless
+from ..risks.curvature import Curvature
 from ..risks.known import KnownProducts
 from ..sets import ConstraintSet, EmptySlice
+from ..sets.polyhedron import Polyhedron
 from .newton import accelerated, newton
 
 _DUST = 1e-12  # of the largest entry, and of what is most seen of one
@@ -64,21 +66,25 @@ class Piece:
         # in other units a bound is another number, rounded
         return self._told(G, self.gamma.project(found, self.support) if self.gamma.separable else found)
 
-    def bounds(self) -> Bounds | None:
-        """Of each entry, where that is all there is to the piece."""
+    @cached_property
+    def shape(self) -> Polyhedron | None:
+        """Its bounds and caps, where there is nothing else to it."""
         if self.gamma.whole_space:
-            return endless(self.support.size)
-        shape = self.gamma.polyhedron_on(self.support) if self.gamma.separable else None
-        return None if shape is None else (shape.lower, shape.upper)
+            return _whole(self.support.size)
+        try:
+            shape = self.gamma.polyhedron_on(self.support)
+        except EmptySlice:
+            return None
+        return shape if shape is not None and shape.exact else None
 
     def products_tell(self, G: np.ndarray, model: Curvature) -> bool:
-        """Whether products tell which entries are at their bounds, and the others; of other sets nothing is known.
+        """Whether products tell which entries are at their bounds, and the others; of curved sets nothing is known.
 
         Next to each other, a column at a bound and a free one have slopes that differ by rounding alone.
         """
-        if model.apart or (bounds := self.bounds()) is None:
+        if model.apart or self.shape is None:
             return True
-        return independent(G, np.flatnonzero(bounds[0] < bounds[1]))
+        return independent(G, np.flatnonzero(self.shape.lower < self.shape.upper))
 
     def _told(self, G: np.ndarray, u: np.ndarray) -> np.ndarray:
         """Zero for what is not zero by rounding alone: it can be told neither beside other entries nor in Xu."""
@@ -204,7 +210,7 @@ def _in_one_step(piece: Piece, here: Point, model: Curvature, deadline: float) -
         found, accurate = _for_all_outputs(part, one, model.n_shared)
         if found is not None and (accurate or model.corrects):
             there = part.at(like(found, here.w))
-            return there if accurate else _polished(model, there, endless(found.size), deadline)
+            return there if accurate else _polished(piece, model, there, _whole(found.size), deadline)
     every = np.arange(values.size)
     G, b = model.block(every), model.pull(part.at(part.zero), every)
     if not (np.isfinite(G).all() and np.isfinite(b).all()):
@@ -218,19 +224,19 @@ def _in_one_step(piece: Piece, here: Point, model: Curvature, deadline: float) -
     there = part.at(like(target, here.w))
     if accurate:
         return there
-    if model.corrects and (bounds := piece.bounds()) is not None:
-        return _polished(model, there, bounds, deadline)
+    if model.corrects and piece.shape is not None:
+        return _polished(piece, model, there, piece.shape, deadline)
     return part.at(like(refined(G, b, target), here.w)) if piece.gamma.whole_space else there
 
 
 def _inside(piece: Piece, model: Curvature, G: np.ndarray, b: np.ndarray, deadline: float) -> Point | None:
     """The best point of the whole space, from the columns themselves, where products tell too little and Γ holds it."""
-    if piece.gamma.separable or not model.corrects:  # those look at the columns that are free alone
+    if piece.shape is not None or not model.corrects:  # bounds and caps look at the columns that are free alone
         return None
     free, accurate = solve(G, b)
     if accurate:
         return None
-    there = _polished(model, piece.risk.at(like(free, piece.risk.zero)), endless(free.size), deadline)
+    there = _polished(piece, model, piece.risk.at(like(free, piece.risk.zero)), _whole(free.size), deadline)
     values = to_host(there.w).astype(float)
     return there if norm(to_host(piece.project(values)) - values) <= 1e-14 * norm(values) else None
 
@@ -261,16 +267,22 @@ def _from_outside(piece: Piece, here: Point, deadline: float) -> Point:
     return piece.risk.at(like(piece.minimise(G, b, values, deadline), here.w))
 
 
-def _polished(model: Curvature, point: Point, bounds: Bounds, deadline: float) -> Point:
+def _whole(size: int) -> Polyhedron:
+    """No bounds at all."""
+    return Polyhedron.box(-math.inf, math.inf, size)
+
+
+def _polished(piece: Piece, model: Curvature, point: Point, within: Polyhedron, deadline: float) -> Point:
     """The same minimiser of a quadratic, from the columns themselves where G, their products, is too coarse."""
     for _ in range(3):
         if time.perf_counter() > deadline:
             break
         w = to_host(point.w).astype(float)
-        move = model.correction(w, point.state, (bounds[0] - w, bounds[1] - w), deadline)
+        move = model.correction(w, point.state, within, deadline)
         if move is None:
             break
-        there = point.risk.at(like(np.clip(w + move, *bounds), point.w))
+        target = np.clip(w + move, within.lower, within.upper)
+        there = point.risk.at(like(to_host(piece.project(target)) if within.h.size else target, point.w))
         gained = point.value - there.value
         if not gained > 0:
             break
