@@ -55,6 +55,8 @@ LIMITS = [
     ("logistic", 200_000, 1_000_000, 100, "sparse", 268),
     ("squared", 200_000, 1_000_000, 100, "sparse, short indices", 50),
     ("logistic", 200_000, 1_000_000, 100, "sparse, short indices", 268),
+    ("squared", 200_000, 1_000_000, 100, "sparse, short indices, by columns", 50),
+    ("logistic", 200_000, 1_000_000, 100, "sparse, short indices, by columns", 268),
 ]
 LONG = ("non-negative", 5000, 50_000, 3000, "float64", 600)  # seconds
 
@@ -69,6 +71,7 @@ def make(loss, n, d, k, kind):
         X = sparse.csr_array((rng.standard_normal(10**7), at), shape=(n, d))
         if "short" in kind:
             X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
+        X = X.tocsc() if "by columns" in kind else X
     else:
         dtype, *by_columns = kind.split(maxsplit=1)
         X = np.asarray(rng.standard_normal((n, d), dtype=np.dtype(dtype)), order="F" if by_columns else "C")
@@ -100,7 +103,7 @@ def measure(loss, n, d, k, kind, limit):
     ez.minimize(risk(*make(loss, 400, 600, 250, "float64"), ridge=0.1), 250, gamma)
     X, y = make(loss, n, d, k, kind)
     r = np.ones(n, dtype=X.dtype)
-    one_pass = statistics.median(processor_seconds(lambda: X.T @ r)[0] for _ in range(7))
+    one_pass = statistics.median(processor_seconds(lambda: X.T @ r)[0] for _ in range(15))
     size = X.nbytes if not kind.startswith("sparse") else X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
     Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
     before = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

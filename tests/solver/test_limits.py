@@ -1,5 +1,6 @@
 """max_queries holds whatever fails, is repeated, killed and resumed; and the counts are the calls that were made."""
 
+import itertools
 import json
 import math
 import os
@@ -331,3 +332,43 @@ def test_journals_hold_a_line_before_each_query(tmp_path):
 
     ez.minimize(ez.risks.BlackBox(f, D), 2, max_queries=30, rng=0, checkpoint=path)
     assert set(seen) == {"begin"} and len(seen) > 20
+
+
+ENDED_EARLY = {
+    "": (ez.risks.LeastSquares, 12, None),
+    "box": (ez.risks.LeastSquares, 12, ez.sets.Box(-0.5, 1.0)),
+    "l1": (ez.risks.LeastSquares, 12, ez.sets.L1Ball(6.0)),
+    "groups": (ez.risks.LeastSquares, 12, ez.sets.GroupWise(ez.sets.L1Ball(1.0), np.arange(120) % 10)),
+    "huber": (ez.risks.Huber, 12, ez.sets.Box(-0.5, 1.0)),
+    "huber, tables": (ez.risks.Huber, 12, None),
+    "logistic": (ez.risks.Logistic, 12, None),
+    "logistic, l1": (ez.risks.Logistic, 12, ez.sets.L1Ball(8.0)),
+    "quotas": (ez.risks.LeastSquares, ez.sparsity.PerGroup(12, np.arange(120) // 4, at_most=1), ez.sets.L1Ball(6.0)),
+    "whole groups": (ez.risks.LeastSquares, ez.sparsity.Groups(4, np.arange(120) // 3), None),
+}
+
+
+@pytest.mark.parametrize("name", ENDED_EARLY)
+def test_a_run_that_was_cut_short_never_says_that_it_has_settled(name, monkeypatch):
+    """With a clock that ticks when it is looked at; of 480 limits in seconds six were overlooked."""
+    loss, k, gamma = ENDED_EARLY[name]
+    rng = np.random.default_rng(0)
+    X, w = rng.standard_normal((80, 120)), np.zeros(120)
+    w[:30] = rng.standard_normal(30)
+    y = X @ w + 2 * rng.standard_normal(80)
+    y = np.sign(y) if loss is ez.risks.Logistic else y
+
+    def run(ticks):
+        looks, now = itertools.count(), time.perf_counter()
+        with monkeypatch.context() as patch:
+            patch.setattr(time, "perf_counter", lambda: now + next(looks))
+            found = ez.minimize(loss(X, y, ridge=0.01), k, gamma, time_limit=ticks)
+        return found, next(looks)
+
+    whole, total = run(1e9)
+    assert whole.status is Status.SETTLED
+    cut = [run(ticks)[0] for ticks in np.unique(np.linspace(1, 1.1 * total, 60).astype(int))]
+    assert {res.status for res in cut} == {Status.SETTLED, Status.TIME_LIMIT}
+    for res in cut:
+        assert res.status is Status.TIME_LIMIT or res.fun <= whole.fun * (1 + 1e-9)
+        assert gamma is None or res.violation <= 1e-12

@@ -189,7 +189,6 @@ class SwapSearch:
         if best is point and self.thorough:  # the formula may be wrong about these
             done = set(first)
             best = self._try([move for move in ranked if move not in done][:BATCH], point, S)
-        self.cut = self.cut or (not self.problem.sparsity.plain and time.perf_counter() > self.deadline)
         if best is point and self.certain and not (self.cut or self.problem.sparsity.plain):
             if single:
                 moves.ranked(partial(self._kinds, model), 1, 0.0, math.inf)
@@ -254,6 +253,7 @@ class SwapSearch:
                 continue
             if candidate.value < best.value - 1e-12 * abs(point.value):
                 best, used = candidate, set(trial.tolist())
+        self.cut = self.cut or time.perf_counter() > self.deadline  # what was not tried, or not to its end, may help
         return best
 
     def _books(self, w: np.ndarray, c: np.ndarray, S: np.ndarray, model: Any, diagonal: np.ndarray) -> Books:

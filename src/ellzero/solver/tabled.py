@@ -181,7 +181,7 @@ class TableSearch:
                 if better.value < best.value - 1e-2 * least:
                     break
             else:
-                better = best
+                better, self.cut = best, time.perf_counter() > self.deadline  # what was not looked at may help
             self.n_products += 1 + model.spent
             if better is best:
                 break
