@@ -216,6 +216,22 @@ def test_at_the_edges_of_floating_point(first):
     assert count > 50 and not broken
 
 
+@pytest.mark.parametrize(("columns", "targets"), [(1e150, 1e-20), (1e100, 1e-100), (1e150, 1e-100), (1.0, 1.0)])
+@pytest.mark.parametrize("kind", [ez.sets.Box, ez.sets.L2Ball, ez.sets.L1Ball, ez.sets.Simplex])
+def test_nothing_is_promised_where_squares_of_small_entries_are_nothing(columns, targets, kind):
+    """A box of 1e-170 was taken for the origin, and an R of 1e-40 beside one of 2.5e-41 for the least."""
+    size = targets / columns
+    gamma = kind(-size, 0.5 * size) if kind is ez.sets.Box else kind(0.5 * size)
+    risk = ez.risks.LeastSquares(columns * np.ones((2, 1)), targets * np.ones(2))
+    if kind is not ez.sets.Simplex:
+        assert gamma.norm_squares(1, 1)[-1] > 0
+        res = ez.minimize(risk, 0, gamma)
+        assert risk.value(gamma.project(np.array([size]))) < res.fun
+        assert ez.beats(risk, res).k_bar == 0
+    lower, upper = gamma.limits(1)
+    assert lower[0] <= gamma.project(np.array([-size]))[0] <= gamma.project(np.array([size]))[0] <= upper[0]
+
+
 # ---- the figures of the documentation ----
 
 

@@ -273,3 +273,18 @@ def test_data_of_all_sizes(name, scale):
     for gamma in sets:
         result = ez.minimize(risk, 3, gamma, time_limit=2.0)
         assert result.fun <= risk.value(risk.zero) * (1 + 1e-9), gamma
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_proofs_warn_of_nothing_whatever_the_sizes(seed):
+    """Steps of the search for multipliers may leave the numbers; they are not taken then."""
+    rng = np.random.default_rng(seed)
+    n, d = int(rng.integers(1, 7)), int(rng.integers(1, 5))
+    X = rng.standard_normal((n, d)) * 10.0 ** rng.choice([-150, -100, 0, 100, 150])
+    risk = ez.risks.LeastSquares(X, rng.standard_normal(n) * 10.0 ** rng.choice([-100, -8, 0, 8, 100]))
+    gamma = [None, S.NonNegative(), S.Box(-1, 1), S.L1Ball(1.0)][seed % 4]
+    for k in range(d + 1):
+        res = ez.minimize(risk, k, gamma)
+        if np.isfinite(res.fun):
+            assert ez.certify(risk, res, time_limit=1).lower_bound <= res.fun * (1 + 1e-9)
+            ez.beats(risk, res)

@@ -110,3 +110,20 @@ def test_targets_that_single_precision_would_round_away_are_refused(loss):
     assert np.array_equal(known.support, [0]) and np.array_equal(centred.support, [0])
     loss(X.astype(np.float32), np.full(100, 0.1), fit_intercept=True)  # nothing is lost where all are the same
     loss(X.astype(np.float32), y + 1.7e9)  # nor where R itself is as large
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("ridge", [0.0, 1e-3, 1.0])
+@pytest.mark.parametrize("scale", [1.0, 1e9, 1e13])
+def test_of_a_constant_column_an_intercept_leaves_nothing(dtype, ridge, scale):
+    """What rounding leaves of it was given weight; in single precision no support was better than none."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.standard_normal((15, 3)), np.full(15, 3.7), np.ones(15)])
+    y = (X[:, :3] @ [1.0, -1.0, 0.5]).astype(dtype)
+    res = ez.minimize(ez.risks.LeastSquares((scale * X).astype(dtype), y, ridge=ridge, fit_intercept=True), 4)
+    assert res.support.tolist() == [0, 1, 2]
+    assert res.fun <= 2 * ridge / scale**2 + 1e-14
+    A, centred = (scale * X[:, :3]).astype(dtype).astype(float), y.astype(float) - y.astype(float).mean()
+    A = A - A.mean(axis=0)
+    best = np.linalg.solve(A.T @ A / 15 + 0.5 * ridge * np.eye(3), A.T @ centred / 15)
+    np.testing.assert_allclose(res.x[:3], best, rtol=1e-5)

@@ -26,6 +26,10 @@ def test_each_is_computed_once_until_there_is_no_more_room():
         index = rng.choice(30, int(rng.integers(1, 6)), replace=False)
         np.testing.assert_array_equal(few.of(index, 8, compute), G[:, index])
         assert len(few.columns) <= 8
+    asked.clear()
+    for step in range(10):  # of ten columns, which are more than may be kept beside others, one is another
+        few.of(np.arange(step, step + 10), 8, compute)
+    assert len(asked) <= 10 + 9
 
 
 def test_what_was_handed_out_before_is_not_held():

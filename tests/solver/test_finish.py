@@ -394,7 +394,7 @@ class TestSwaps:
     def test_columns_that_do_not_fit_are_gathered_again(self):
         risk = risks(2)["least squares"]
         G, model = risk.curvature(risk.at(risk.zero)).columns(np.arange(8)), risk.curvature(risk.at(risk.zero))
-        model.room = 4 * 8
+        model.kept_room = 4 * 8
         for index in ([0, 1, 2], [1, 2, 3], [3, 4, 5], [0, 3, 5, 7], [7], [0, 7]):
             np.testing.assert_allclose(model.columns(np.array(index)), G[:, index], atol=1e-12)
             assert len(model._kept.columns) <= 4

@@ -86,6 +86,15 @@ class TestSparse:
         assert res.fun <= one_by_one.fun * (1 + 1e-9)
         assert counts < 0.6 * (len(rounds) - counts)
 
+    def test_exchanges_are_ruled_out_where_columns_of_the_curvature_are_longer_than_x(self):
+        """Twenty of these take more memory than X; what is kept of them does not."""
+        X = wide(2, 2000, 600_000, 2)
+        rng, S = np.random.default_rng(2), np.arange(0, 600_000, 30_000)
+        y = X[:, S] @ rng.choice([-1.0, 1.0], S.size) + 0.3 * rng.standard_normal(2000)
+        res = ez.minimize(ez.risks.LeastSquares(X, y), S.size)
+        assert res.exchanges.by_formula == res.exchanges.total == 20 * (600_000 - 20)
+        assert res.n_gradients < 100 * 2000
+
     @pytest.mark.parametrize(("risk", "most"), [(ez.risks.LeastSquares, 2.0), (ez.risks.Logistic, 2.6)])
     def test_memory_beside_x_is_a_copy_and_few_vectors(self, risk, most):
         """X with ten entries in each column is as large as twenty vectors like w; 2.8 and 3.0 times that was held."""

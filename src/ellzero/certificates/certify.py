@@ -85,6 +85,7 @@ class Prover:
     `refused` tells why there is no bound; it is empty if there is one.
     """
 
+    @np.errstate(over="ignore", invalid="ignore")  # what is beyond all numbers bounds nothing
     def __init__(self, risk: Risk, result: Result, target: float | None, started: float, deadline: float) -> None:
         self.risk, self.result, self.target, self.started, self.refused = risk, result, target, started, ""
         before = risk.n_sweeps
@@ -110,7 +111,8 @@ class Prover:
         """Branch; an interruption or the callback's StopIteration ends it cleanly."""
         search, before = self.search, self.risk.n_sweeps
         try:
-            search.run(callback)
+            with np.errstate(over="ignore", invalid="ignore"):
+                search.run(callback)
         except StopIteration:
             return CertificateStatus.INTERRUPTED
         except KeyboardInterrupt:

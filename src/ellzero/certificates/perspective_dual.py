@@ -85,7 +85,7 @@ class PerspectiveDual:
 
     def _gains(self, z: np.ndarray) -> np.ndarray:
         if self.unbounded:
-            return np.asarray(z * z / (2 * self.delta))
+            return np.asarray(z * (z / (2 * self.delta)))
         w = np.clip(z / self.delta, self.lower, self.upper)
         return np.asarray(w * (z - 0.5 * self.delta * w))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from functools import cached_property
 from typing import Any
@@ -41,12 +42,15 @@ class Curvature(ABC):
         How many outputs share it.
     one_by_one : bool
         Whether `images` of several vectors take as long as those of each.
+    rank : float
+        What that of G is at the most, where something is known.
     """
 
     piece: Curvature | None = None
     shared: Curvature | None = None
     n_shared: int = 1
     one_by_one: bool = False
+    rank: float = math.inf
     exact: bool = False
     corrects: bool = False
     corrects_parts: bool = False

@@ -23,14 +23,13 @@ class KeptColumns:
         self.last: tuple[bytes, Array] | None = None
 
     def of(self, index: np.ndarray, room: int, compute: Callable[[np.ndarray], Array]) -> Array:
-        """The columns of these names; those that are missing are computed, if need be in the place of all others."""
+        """The columns of these names; those that are missing are computed, if need be in the place of others."""
         name = index.tobytes()
         if self.last is not None and self.last[0] == name:
             return self.last[1]
         missing = np.array([j for j in index.tolist() if j not in self.columns], dtype=np.intp)
         if len(self.columns) + missing.size > room:
-            self.columns.clear()
-            missing = index
+            self.columns = {j: self.columns[j] for j in index.tolist() if j in self.columns}
         new = compute(missing) if missing.size else None
         if new is not None and missing.size == index.size:
             together = new

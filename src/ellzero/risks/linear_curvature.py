@@ -33,10 +33,12 @@ class LinearCurvature(Curvature):
 
     def __init__(self, model: LinearTerms, weights: np.ndarray | float, exact: bool = False) -> None:
         self.model, self.exact, self.spent = model, exact, 0
-        self.room = max(model.design.size, 10**7)
+        self.room = max(math.prod(model.design.shape), 10**7)  # numbers that may be there at a time
+        self.kept_room = max(model.design.size, 10**7)  # and those that are kept, in case they are asked for again
         self.weights = weights
         self.applies = type(self).applies and not model.design.parted
         self.one_by_one = model.design.one_by_one
+        self.rank = math.inf if model.ridge else model.n_terms
         self._kept = KeptColumns()
         self._blocks: dict[bytes, np.ndarray] = {}
 
@@ -73,7 +75,7 @@ class LinearCurvature(Curvature):
 
     def columns(self, index: np.ndarray) -> Array:
         """G[:, index], each column computed once; on its device if X is on one."""
-        return self._kept.of(index, self.room // self.model.design.shape[1], self._new_columns)
+        return self._kept.of(index, self.kept_room // self.model.design.shape[1], self._new_columns)
 
     def let_go(self) -> None:
         self._kept = KeptColumns()
@@ -119,10 +121,12 @@ class LinearCurvature(Curvature):
     def pull(self, origin: Point, index: np.ndarray) -> np.ndarray:
         single = finfo_eps(self.model.design.reference) > 1e-12 and not self.model.design.parted
         if not (self.exact and single and self.model.fit_intercept and self.model.n_outputs == 1) or self._varied:
-            return super().pull(origin, index)
-        share, y = self.model.double_share, self.model._double_residual
-        design = self.model.design.columns(index_like(index, self.model.design.reference))
-        return design.correlations(share * (y - share @ y)) * (self.total / float(share.sum()))
+            found = super().pull(origin, index)
+        else:
+            share, y = self.model.double_share, self.model._double_residual
+            design = self.model.design.columns(index_like(index, self.model.design.reference))
+            found = design.correlations(share * (y - share @ y)) * (self.total / float(share.sum()))
+        return found if self._constant is None else np.where(self._constant[index], 0.0, found)
 
     @property
     def is_rough(self) -> bool:
@@ -214,6 +218,12 @@ class LinearCurvature(Curvature):
         own = centred_squares(self.model.design, self.weights, squares, means)
         return means, (own <= FAR * squares) & (squares > 0), own == 0
 
+    @cached_property
+    def _constant(self) -> np.ndarray | None:
+        """Which columns an intercept takes away: what is left of them is rounding."""
+        known = self.model.fit_intercept and self.model.n_outputs == 1 and not self.model.design.parted
+        return self._double_means[2] if known else None
+
     def block(self, index: np.ndarray) -> np.ndarray:
         """G[index, index], from these columns of X alone."""
         if self.remembers(index.size):
@@ -265,6 +275,8 @@ class LinearCurvature(Curvature):
             centre = design.weighted_mean(share)
             residual = residual - share @ residual / share.sum()
         A, r = design.triangle(np.sqrt(share), residual, centre)
+        if self._constant is not None:
+            A = np.where(self._constant, 0.0, A)
         if ridge:
             A, r = np.vstack([A, ridge * np.eye(A.shape[1])]), np.append(r, -ridge * w)
         size = np.sqrt(np.einsum("ij,ij->j", A, A))
@@ -275,116 +287,3 @@ class LinearCurvature(Curvature):
         size = np.where(size > 0, size, 1.0)
         lower, upper = size * (within.lower - w), size * (within.upper - w)
         return least_squares_between(A / size, r, lower, upper, deadline) / size
-
-
-class ClassCurvature(LinearCurvature):
-    """G = ½∇²R(w) of the multinomial risk: ½Σ_i share_i x_i x_iᵀ (π_a δ_ab - π_a π_b) for classes a, b; + (ridge/2)I.
-
-    With an intercept, b is the best for every w: each direction Z of predictions is taken less its mean β in the
-    metric of the classes, (Σ_i D_i) β = Σ_i D_i Z_i, D_i = share_i (diag π_i - π_i π_iᵀ).
-    """
-
-    def __init__(self, model: LinearTerms, probability: np.ndarray) -> None:
-        weights = 0.5 * model.row_share
-        super().__init__(model, weights)
-        self.p, self.c = model.design.shape[1], model.n_outputs
-        self.probability = probability
-        self.weighted = weights[:, None] * probability
-        self.inverse: np.ndarray | None = None
-        if model.fit_intercept:
-            total = np.diag(self.weighted.sum(axis=0)) - self.weighted.T @ self.probability
-            # it vanishes along 1, which the products below do not see: any other value there makes it invertible
-            self.inverse = _inverse(total + total.trace() / self.c)
-
-    applies, cross = False, Curvature.cross
-
-    def affords(self, n_columns: int) -> bool:
-        return super().affords(n_columns * self.c)
-
-    def _bend(self, Z: np.ndarray) -> np.ndarray:
-        """½D_i Z_i for predictions Z of shape (n, c, m)."""
-        mean = np.einsum("nc,ncm->nm", self.probability, Z)
-        return np.asarray(self.weighted[:, :, None] * (Z - mean[:, None, :]))
-
-    @property
-    def diagonal(self) -> np.ndarray:
-        design, ridge = self.model.design, 0.5 * self.model.ridge
-        own = self.weighted * (1 - self.probability)
-        squares = np.concatenate([design.square_sums(own[:, a]) for a in range(self.c)])
-        self.spent += self.c
-        if self.inverse is not None:
-            squares -= np.einsum("ib,bd,id->i", self._class_means, self.inverse, self._class_means)
-            self.spent += self.c * self.c
-        return squares + ridge
-
-    def images(self, index: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-        """G[:, index] @ vectors, at c products with X for each vector."""
-        design, m = self.model.design, vectors.shape[1]
-        bent = self._bend(self._spread(self._columns(index), index, vectors))
-        if self.inverse is not None:
-            bent -= self._bend(np.broadcast_to(self.inverse @ bent.sum(axis=0), bent.shape))
-        flat = np.asfortranarray(bent.reshape(len(bent), self.c * m))
-        images = to_host(design.adjoint(design.asarray(flat))).astype(float)
-        images = images.reshape(self.p, self.c, m).swapaxes(0, 1).reshape(self.c * self.p, m)
-        self.spent += self.c * m
-        images[index] += 0.5 * self.model.ridge * vectors
-        return images
-
-    def _new_columns(self, index: np.ndarray) -> np.ndarray:
-        """G[:, index], from products of X with few columns of it for each pair of classes."""
-        design, found = self.model.design, np.zeros((self.c, self.p, index.size))
-        A, label = self._columns(index), index // self.p
-        for b in np.unique(label):
-            mine = np.flatnonzero(label == b)
-            for a in range(self.c):
-                bends = self.weighted[:, a] * ((a == b) - self.probability[:, b])
-                products = design.adjoint(design.asarray(np.asfortranarray(bends[:, None] * A[:, mine])))
-                found[a][:, mine] = to_host(products)
-        columns = found.reshape(self.c * self.p, index.size)
-        self.spent += self.c * index.size
-        if self.inverse is not None:
-            means = self._class_means
-            columns -= means @ self.inverse @ means[index].T
-        columns[index, np.arange(index.size)] += 0.5 * self.model.ridge
-        return columns
-
-    @cached_property
-    def _class_means(self) -> np.ndarray:
-        """½Σ_i share_i x_i (π_a δ_ab - π_a π_b) for each coordinate and class b, by which columns are centred."""
-        design, found = self.model.design, np.empty((self.c, self.p, self.c))
-        for a in range(self.c):
-            part = -self.weighted[:, [a]] * self.probability
-            part[:, a] += self.weighted[:, a]
-            found[a] = to_host(design.adjoint(design.asarray(part)))
-        return found.reshape(self.c * self.p, self.c)
-
-    def block(self, index: np.ndarray) -> np.ndarray:
-        A, label = self._columns(index), index // self.p
-        W = A * self.weighted[:, label]
-        gram = (W.T @ A) * (label[:, None] == label) - W.T @ (A * self.probability[:, label])
-        if self.inverse is not None:
-            means = W.sum(axis=0)[:, None] * (label[:, None] == np.arange(self.c)) - W.T @ self.probability
-            gram -= means @ self.inverse @ means.T
-        gram[np.diag_indices_from(gram)] += 0.5 * self.model.ridge
-        return np.asarray(gram)
-
-    def _columns(self, index: np.ndarray) -> np.ndarray:
-        """The column of X of each coordinate."""
-        features, place = np.unique(index % self.p, return_inverse=True)
-        return to_host(self.model.design.columns(features).dense()).astype(float)[:, place]
-
-    def _spread(self, A: np.ndarray, index: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-        """The change of the predictions of each class along each vector, (n, c, m)."""
-        Z = np.zeros((A.shape[0], self.c, vectors.shape[1]))
-        for a in range(self.c):
-            mine = index // self.p == a
-            Z[:, a, :] = A[:, mine] @ vectors[mine]
-        return Z
-
-
-def _inverse(A: np.ndarray) -> np.ndarray:
-    try:
-        inverse: np.ndarray = np.linalg.inv(A)
-    except np.linalg.LinAlgError:  # a saturated model
-        inverse = np.linalg.pinv(A, hermitian=True)
-    return inverse

@@ -11,7 +11,7 @@ from .._core.directions import Directions
 from ..design import Design
 from .accuracy import EPS
 from .base import Point, Risk
-from .linear_curvature import ClassCurvature
+from .class_curvature import ClassCurvature
 from .outputs import SeveralOutputs
 from .parted_classes import PartedClassCurvature
 from .per_row import check_labels

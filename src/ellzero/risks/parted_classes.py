@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ..design import Design, by_row
-from .linear_curvature import ClassCurvature
+from .class_curvature import ClassCurvature
 from .terms import LinearTerms
 
 

@@ -20,7 +20,7 @@ from ._slices import MemberNotFound as MemberNotFound
 from ._slices import maximum_over_atoms, minimise_on_slice
 from ._supports import choose_support
 from .multipliers import Multipliers, in_ellipsoid, under_caps
-from .polyhedron import Polyhedron, of_ball, of_increments
+from .polyhedron import Polyhedron, of_ball, of_increments, square_above
 
 #: max <z, w> - μ/2 ||w||² and a w that attains it; (inf, None) where there is no bound
 SparseMaximum = tuple[float, Array | None]
@@ -156,7 +156,7 @@ class ConstraintSet(ABC):
         """For j = 0..k a number >= max ||w||² over the members with j nonzeros, concave in j; infinite if not known."""
         bounds = [of_ball(math.inf, k), *(s.norm_squares(n_features, k) for s in self.enclosing(n_features))]
         if (shape := self.polyhedron(n_features)) is not None:
-            bounds.append(of_increments(shape.reach() ** 2, k))
+            bounds.append(of_increments(square_above(shape.reach()), k))
         return np.min(bounds, axis=0)  # type: ignore[no-any-return]
 
     def signs(self, n_features: int) -> tuple[np.ndarray, np.ndarray]:

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+_LEAST = 1e-300  # squares below lose digits
+
 
 @dataclass
 class Polyhedron:
@@ -112,10 +114,16 @@ class Polyhedron:
         return bool(found.status == 0)
 
 
+def square_above(size: Any) -> np.ndarray:
+    """Its square, or more: never 0 for what is not 0, although the squares of small numbers are."""
+    size = np.asarray(size, dtype=float)
+    return np.where(size > 0, np.maximum(size * size, _LEAST), 0.0)
+
+
 def of_ball(radius: float, k: int, growth: float = 0.0) -> np.ndarray:
     """0, radius² · j^growth; the radius may be infinite."""
     j = np.arange(1.0, k + 1)
-    return np.concatenate([[0.0], j**growth * (float(radius) * float(radius))])
+    return np.concatenate([[0.0], j**growth * square_above(radius)])
 
 
 def of_increments(increments: np.ndarray, k: int) -> np.ndarray:

@@ -155,7 +155,7 @@ def _from_products(
         return None
     origin = risk.origin
     model = risk.curvature(origin)
-    if model is None or not (model.exact and model.remembers(support.size)):
+    if model is None or not (model.exact and model.remembers(support.size)) or model.rank < support.size:
         return None
     G, b = model.block(support), model.pull(origin, support)
     if not (np.isfinite(G).all() and np.isfinite(b).all()):
@@ -211,6 +211,8 @@ def _in_one_step(piece: Piece, here: Point, model: Curvature, deadline: float) -
         if found is not None and (accurate or model.corrects):
             there = part.at(like(found, here.w))
             return there if accurate else _polished(piece, model, there, _whole(found.size), deadline)
+    if piece.gamma.whole_space and model.corrects and model.rank < values.size:  # products of the rows are fewer
+        return _polished(piece, model, part.at(part.zero), _whole(values.size), deadline)
     every = np.arange(values.size)
     G, b = model.block(every), model.pull(part.at(part.zero), every)
     if not (np.isfinite(G).all() and np.isfinite(b).all()):
