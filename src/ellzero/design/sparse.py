@@ -90,10 +90,9 @@ class Sparse(Design):
         return Sparse(self._transpose)
 
     def moments(self, weights: np.ndarray | float) -> tuple[np.ndarray, np.ndarray]:
-        from scipy.sparse import diags_array
-
-        root = np.sqrt(np.broadcast_to(weights, self.shape[0]))
-        scaled = diags_array(root) @ self.X.astype(np.float64)
+        root, scaled = np.sqrt(np.broadcast_to(weights, self.shape[0])), self.X.astype(np.float64)
+        rows = np.repeat(root, np.diff(scaled.indptr)) if self._by_rows else root[scaled.indices]
+        scaled.data *= rows
         return (scaled.T @ scaled).toarray(), scaled.T @ root
 
     def products(self, left: np.ndarray, right: np.ndarray, weights: np.ndarray | float) -> np.ndarray:
