@@ -81,7 +81,7 @@ class Point:
 
     @property
     def w(self) -> Array:
-        """The vector."""
+        """The vector, to be read: of a long one with few nonzeros a new copy each time."""
         return scatter(self._w, self.support, self._length) if self._length else self._w
 
     @property
