@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from .._core.arrays import Array, like, norm, scatter, to_host
+from ..design import take
 
 if TYPE_CHECKING:
     from .base import Risk
@@ -104,7 +105,7 @@ class Point:
     def at(self, some: np.ndarray) -> np.ndarray:
         """The entries of w at some coordinates, on the host."""
         if not self._length:
-            return np.asarray(to_host(self._w)[some])
+            return np.asarray(to_host(take(self._w, some)))
         values = np.zeros(len(some), dtype=self._w.dtype)
         place = np.searchsorted(self.support, some)
         here = place < len(self.support)
