@@ -127,3 +127,17 @@ def test_of_a_constant_column_an_intercept_leaves_nothing(dtype, ridge, scale):
     A = A - A.mean(axis=0)
     best = np.linalg.solve(A.T @ A / 15 + 0.5 * ridge * np.eye(3), A.T @ centred / 15)
     np.testing.assert_allclose(res.x[:3], best, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "mean", "spread"), [(float, 1e8, 9e-4), (np.float32, 1e5, 1e-2), (np.float32, 1e7, 0.5)]
+)
+def test_a_column_that_varies_by_its_last_digits_is_not_constant(dtype, mean, spread):
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((50, 3))
+    X[:, 0] = mean + spread * X[:, 0]
+    X = X.astype(dtype)
+    own = X[:, 0].astype(float) - X[:, 0].astype(float).mean()
+    res = ez.minimize(ez.risks.LeastSquares(X, (own / own.std()).astype(dtype), fit_intercept=True), 1)
+    assert res.support.tolist() == [0]
+    assert res.fun < 0.1

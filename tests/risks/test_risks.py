@@ -13,6 +13,7 @@ from scipy.sparse.linalg import aslinearoperator
 from scipy.special import logsumexp, xlogy
 from sklearn.metrics import log_loss, mean_gamma_deviance, mean_poisson_deviance, mean_squared_error
 
+import ellzero as ez
 from ellzero._core.arrays import to_host
 from ellzero.risks import Constant, Gamma, Huber, LeastSquares, Logistic, Multinomial, Poisson, Quantile, SquaredHinge
 from ellzero.risks import spectrum as _spectrum
@@ -444,3 +445,14 @@ def test_two_classes_are_logistic():
     X, y, _, w = data(Logistic)
     two = Multinomial(X, y, fit_intercept=True)
     assert two.value(np.r_[-w / 2, w / 2]) == pytest.approx(Logistic(X, y, fit_intercept=True).value(w))
+
+
+@pytest.mark.parametrize("scale", [1e-100, 1.0, 1e100])
+def test_a_ridge_counts_where_the_squares_of_entries_are_nothing(scale):
+    """(ridge/2)||w||² with ridge 1e200 and w of 1e-200 was 0, and minimize ended in an error about its own objective."""
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((1, 3)), rng.standard_normal(1)
+    plain = ez.minimize(ez.risks.LeastSquares(X, y, ridge=0.1), 3)
+    res = ez.minimize(ez.risks.LeastSquares(X * scale, y / scale, ridge=0.1 * scale**2), 3)
+    np.testing.assert_allclose(res.fun * scale**2, plain.fun, rtol=1e-9)
+    np.testing.assert_allclose(res.x * scale * scale, plain.x, rtol=1e-9)

@@ -344,6 +344,7 @@ ENDED_EARLY = {
     "logistic": (ez.risks.Logistic, 12, None),
     "logistic, l1": (ez.risks.Logistic, 12, ez.sets.L1Ball(8.0)),
     "quotas": (ez.risks.LeastSquares, ez.sparsity.PerGroup(12, np.arange(120) // 4, at_most=1), ez.sets.L1Ball(6.0)),
+    "two targets": (ez.risks.LeastSquares, 6, ez.sets.GroupWise(ez.sets.L1Ball(1.0), np.arange(240) % 5)),
     "whole groups": (ez.risks.LeastSquares, ez.sparsity.Groups(4, np.arange(120) // 3), None),
 }
 
@@ -356,7 +357,7 @@ def test_a_run_that_was_cut_short_never_says_that_it_has_settled(name, monkeypat
     X, w = rng.standard_normal((80, 120)), np.zeros(120)
     w[:30] = rng.standard_normal(30)
     y = X @ w + 2 * rng.standard_normal(80)
-    y = np.sign(y) if loss is ez.risks.Logistic else y
+    y = np.sign(y) if loss is ez.risks.Logistic else np.column_stack([y, y[::-1]]) if name == "two targets" else y
 
     def run(ticks):
         looks, now = itertools.count(), time.perf_counter()

@@ -18,7 +18,6 @@ from .point import Point
 _TOGETHER = 64  # columns whose products are as quick as those of a few
 
 
-#: of each coordinate, infinite where there are none
 class Curvature(ABC):
     """G with R(w + u) ≈ R(w) + <∇R(w), u> + uᵀGu: ½∇²R at a point w, or a matrix above it.
 

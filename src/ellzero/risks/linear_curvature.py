@@ -220,9 +220,15 @@ class LinearCurvature(Curvature):
 
     @cached_property
     def _constant(self) -> np.ndarray | None:
-        """Which columns an intercept takes away: what is left of them is rounding."""
-        known = self.model.fit_intercept and self.model.n_outputs == 1 and not self.model.design.parted
-        return self._double_means[2] if known else None
+        """Which columns an intercept takes away, as all of their entries are the same: what is left is rounding."""
+        design = self.model.design
+        if not self.model.fit_intercept or self.model.n_outputs > 1 or design.parted:
+            return None
+        found, used = self._double_means[2].copy(), np.broadcast_to(self.weights, self.model.n_terms) > 0
+        for j in np.flatnonzero(found):  # or nearly the same, beside their size: one by one, as these are few
+            column = to_host(design.columns(index_like(np.array([j]), design.reference)).dense())[used, 0]
+            found[j] = (column == column[:1]).all()
+        return found if found.any() else None
 
     def block(self, index: np.ndarray) -> np.ndarray:
         """G[index, index], from these columns of X alone."""

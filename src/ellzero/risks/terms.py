@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from .._core.arrays import Array, finfo_eps, namespace, scalar, to_host
+from .._core.arrays import Array, finfo_eps, namespace, norm, scalar, to_host
 from .._core.validation import check_nonnegative
 from ..design import ByRow, Design, as_design, extent, take, totals
 from .accuracy import EPS
@@ -151,7 +151,7 @@ class LinearTerms(Risk):
     def _value(self, w: Array, state: Array) -> float:
         with self.design.undisturbed():
             value = self._mean_loss(state)
-            return value + 0.5 * self.ridge * scalar(w @ w) if self.ridge else value
+            return value + penalty(self.ridge, w) if self.ridge else value
 
     def _both(self, w: Array, state: Array) -> tuple[float, Array] | None:
         """Where a look at a few columns takes longer to ask for than to do: value and slopes by the same one."""
@@ -160,7 +160,7 @@ class LinearTerms(Risk):
         slopes = self._share * self._slope(state, self.y)
         loss, gradient = self.design.beside(self.share * self._loss(state), slopes)
         gradient = self._xp.reshape(gradient.T, (-1,)) if self.n_outputs > 1 else gradient
-        return loss + 0.5 * self.ridge * float(w @ w), gradient + self.ridge * w
+        return loss + penalty(self.ridge, w), gradient + self.ridge * w
 
     # The intercept.
 
@@ -358,3 +358,12 @@ class LinearTerms(Risk):
             part.offset = to_host(self.offset).astype(np.float64)
         part._prepare()
         return part
+
+
+def penalty(ridge: float, w: Array) -> Any:
+    """(ridge/2)||w||², also where ||w||² leaves the numbers."""
+    square = scalar(w @ w)
+    if isinstance(w, np.ndarray) and not 1e-280 < square < math.inf:
+        size = math.sqrt(0.5 * ridge) * norm(w)
+        return size * size
+    return 0.5 * ridge * square

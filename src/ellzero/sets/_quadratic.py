@@ -195,7 +195,9 @@ def in_lp_ball(G: np.ndarray, b: np.ndarray, p: float, radius: float, start: np.
     """
     from scipy.optimize import brentq
 
-    u, G, b = start / radius, radius**2 * G, radius * b
+    u, G, b = start / radius, radius * (radius * G), radius * b
+    if not (np.isfinite(G).all() and np.isfinite(b).all()):
+        return None
     ridge = 1e-14 * np.diag(np.diagonal(G))
 
     def best_at(mu: float, u: np.ndarray) -> np.ndarray:

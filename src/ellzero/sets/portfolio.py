@@ -155,7 +155,7 @@ class Portfolio(ConstraintSet):
             # a cap on Σ|u_i| is one on every Σ±u_i: the rows that are broken are added
             broken = np.flatnonzero(part.by_group(np.abs(u)) > self.caps * (1 + 1e-9) + 1e-300)
             if not broken.size:
-                return u if part.violation(u) <= 1e-15 else part.project(u)
+                return u if part.violation(u) == 0 else part.project(u)
             A = np.vstack([A, np.where(u < 0, 1.0, -1.0) * (part.group == broken[:, None])])
             h = np.append(h, -self.caps[broken])
         return None

@@ -159,7 +159,7 @@ class Exchanges(Finish):
             state.keep_better(search.improve(kicked(state.best, search, stream(state.entropy, 2**33, number))))
         _examine(state, search)
         state.counts.n_gradients += search.n_products * state.risk.n_terms
-        state.cut = search.cut
+        state.cut = search.cut or clock.over  # of what was begun, or left open, the rest may help
 
 
 def _examine(state: State, search: SwapSearch) -> None:
