@@ -7,7 +7,7 @@ from contextlib import suppress
 import cvxpy as cp
 import numpy as np
 import pytest
-from scipy.optimize import lsq_linear
+from scipy.optimize import lsq_linear, nnls
 
 import ellzero as ez
 from common import least_between, near_copies, some_bounds
@@ -223,3 +223,15 @@ def test_more_kept_columns_than_rows_are_a_system_of_the_rows(fit_intercept, mon
     res = ez.minimize(ez.risks.LeastSquares(X, y, fit_intercept=fit_intercept), 1500)
     assert res.fun <= 1e-28 and res.status.name == "SETTLED"
     assert max(map(min, sizes)) <= 20
+
+
+def test_a_budget_over_columns_of_many_sizes():
+    """Rounding took 7e-6 of the budget on the way, and gradients from the start ended at 943."""
+    rng, sizes = np.random.default_rng(0), np.array([1e-8, 1e-4, 1, 1e4, 1e6, 1e7])
+    A = rng.standard_normal((40, 6))
+    y = A @ rng.random(6) + rng.standard_normal(40)
+    point = refit(ez.risks.LeastSquares(A * sizes, y), ez.sets.Simplex(100.0), np.arange(6))
+    rest = nnls(A[:, 2:], y)[0] / sizes[2:]  # what is left of the budget is hardly seen in the second column
+    known = np.concatenate([[0.0, 100.0 - rest.sum()], rest])
+    assert point.value <= np.mean((A * sizes @ known - y) ** 2) * (1 + 1e-6)
+    assert abs(np.sum(np.asarray(point.w)) - 100.0) <= 1e-12 * 100

@@ -88,8 +88,8 @@ class Faces(ABC):
         """How steeply it falls with each entry, and what of that is rounding."""
 
     @abstractmethod
-    def best(self, rows: np.ndarray, slope: np.ndarray) -> tuple[np.ndarray, np.ndarray, bool]:
-        """The step of the free entries to their best values where rows @ step = 0, what that costs each row, False.
+    def best(self, rows: np.ndarray, gap: np.ndarray, slope: np.ndarray) -> tuple[np.ndarray, np.ndarray, bool]:
+        """The step of the free entries to their best values where rows @ step = gap, what that costs each row, False.
 
         Or a step along which it falls for ever, and True.
         """
@@ -143,7 +143,9 @@ class Faces(ABC):
         step, multiplier, endless = np.zeros(free.size), np.zeros(self.tight.size), False
         if free.any():
             rows = self.shape.A[self.tight][:, free] * self.sign[free]
-            step[free], multiplier[self.tight], endless = self.best(rows, self.slopes()[0][free])
+            # what rounding has taken from tight caps on the way is given back
+            gap = (self.shape.h - self.shape.A @ (self.sign * self.u))[self.tight]
+            step[free], multiplier[self.tight], endless = self.best(rows, gap, self.slopes()[0][free])
         return step, multiplier, endless
 
     def _room(self, step: np.ndarray, most: float) -> tuple[float, tuple[str, int] | None]:
@@ -201,19 +203,22 @@ class _OfProducts(Faces):
         image = self.G @ self.u
         return self.b - image, 1e-12 * float(np.abs(self.b).max(initial=0.0) + np.abs(image).max(initial=0.0))
 
-    def best(self, rows: np.ndarray, slope: np.ndarray) -> tuple[np.ndarray, np.ndarray, bool]:
+    def best(self, rows: np.ndarray, gap: np.ndarray, slope: np.ndarray) -> tuple[np.ndarray, np.ndarray, bool]:
         m, n = rows.shape
+        largest = np.abs(rows).max(axis=1, initial=0.0)  # of those that are free: others may have a larger weight
+        unit = np.where(largest > 0, largest, 1.0)
+        rows, gap = rows / unit[:, None], gap / unit
         system, right = np.zeros((n + m, n + m)), np.zeros(n + m)
         system[:n, :n] = self.G[np.ix_(self.free, self.free)]
-        system[n:, :n], system[:n, n:], right[:n] = rows, rows.T, slope
+        system[n:, :n], system[:n, n:], right[:n], right[n:] = rows, rows.T, slope, gap
         sound = False
         try:
             found = np.linalg.solve(system, right)
             # columns that depend on each other, up to rounding, show in steps far longer than the slopes, tight caps
             # in multipliers without end and steps that leave the caps
             length = float(np.abs(found[:n]).max())
-            sound = bool(np.isfinite(found).all() and length <= 1e12 * np.abs(slope).max())
-            sound = sound and bool(np.abs(rows @ found[:n]).max(initial=0.0) <= 1e-9 * length)
+            sound = bool(np.isfinite(found).all() and length <= 1e12 * np.abs(right).max())
+            sound = sound and bool(np.abs(rows @ found[:n] - gap).max(initial=0.0) <= 1e-9 * length)
         except np.linalg.LinAlgError:
             pass
         if not sound:
@@ -222,7 +227,7 @@ class _OfProducts(Faces):
             left = left - rows.T @ least_squares(rows.T, left) if m else left  # the caps that are tight stay so
             if np.abs(left).max() > max(1e-9 * np.abs(slope).max(), 0.1 * self.slopes()[1]):
                 return left, np.zeros(m), True
-        return found[:n], found[n:], False
+        return found[:n], found[n:] / unit, False
 
 
 class _OfData(Faces):
@@ -239,11 +244,12 @@ class _OfData(Faces):
         left = self._left()
         return self.A.T @ left, 1e-14 * (norm(left) + float(np.abs(self.u - self.start).sum()))
 
-    def best(self, rows: np.ndarray, slope: np.ndarray) -> tuple[np.ndarray, np.ndarray, bool]:
+    def best(self, rows: np.ndarray, gap: np.ndarray, slope: np.ndarray) -> tuple[np.ndarray, np.ndarray, bool]:
         A, left, along = self.A[:, self.free], self._left(), np.eye(slope.size)
+        back = least_squares(rows, gap) if len(rows) else np.zeros(slope.size)
         if len(rows):  # steps that keep to the caps
             _, size, V = np.linalg.svd(rows)
             along = V[int(np.count_nonzero(size > 1e-12 * size[0])) :].T
-        step = along @ least_squares(A @ along, left)
+        step = back + along @ least_squares(A @ along, left - A @ back)
         price = least_squares(rows.T, A.T @ (left - A @ step)) if len(rows) else np.empty(0)
         return step, price, False
