@@ -99,7 +99,11 @@ def test_the_button_changes_the_colours_and_is_remembered(opened):
     button = page.get_by_role("button", name="dark", exact=True)
     button.click()
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(21, 24, 28)"
-    page.reload()
+    for _ in range(20):  # the browser keeps what a page stores in a process of its own, which may be late
+        page.reload()
+        if page.evaluate("document.documentElement.dataset.theme"):
+            break
+        page.wait_for_timeout(100)
     assert page.evaluate("document.documentElement.dataset.theme") == "dark"
     assert page.locator("#theme").text_content() == "light"
 
