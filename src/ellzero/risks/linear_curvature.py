@@ -120,12 +120,14 @@ class LinearCurvature(Curvature):
 
     def pull(self, origin: Point, index: np.ndarray) -> np.ndarray:
         single = finfo_eps(self.model.design.reference) > 1e-12 and not self.model.design.parted
-        if not (self.exact and single and self.model.fit_intercept and self.model.n_outputs == 1) or self._varied:
-            found = super().pull(origin, index)
-        else:
-            share, y = self.model.double_share, self.model._double_residual
-            design = self.model.design.columns(index_like(index, self.model.design.reference))
-            found = design.correlations(share * (y - share @ y)) * (self.total / float(share.sum()))
+        closely = self._far[index].any() or (single and self.model.fit_intercept and not self._varied)
+        if not (self.exact and closely and self.model.n_outputs == 1):
+            return super().pull(origin, index)
+        share, y = self.model.double_share, self.model._double_residual
+        for _ in range(2):  # what rounding leaves of the mean of y counts as often as the columns are far from 0
+            y = y - share @ y / share.sum()
+        design = self.model.design.columns(index_like(index, self.model.design.reference))
+        found = design.correlations(share * y) * (self.total / float(share.sum()))
         return found if self._constant is None else np.where(self._constant[index], 0.0, found)
 
     @property
