@@ -128,7 +128,8 @@ class LinearCurvature(Curvature):
             y = y - share @ y / share.sum()
         design = self.model.design.columns(index_like(index, self.model.design.reference))
         found = design.correlations(share * y) * (self.total / float(share.sum()))
-        return found if self._constant is None else np.where(self._constant[index], 0.0, found)
+        found[self._constant(index)] = 0.0
+        return found
 
     @property
     def is_rough(self) -> bool:
@@ -220,17 +221,18 @@ class LinearCurvature(Curvature):
         own = centred_squares(self.model.design, self.weights, squares, means)
         return means, (own <= FAR * squares) & (squares > 0), own == 0
 
-    @cached_property
-    def _constant(self) -> np.ndarray | None:
-        """Which columns an intercept takes away, as all of their entries are the same: what is left is rounding."""
-        design = self.model.design
+    def _constant(self, index: np.ndarray) -> np.ndarray:
+        """Which of these columns an intercept takes away, as all of their entries are the same; not those of zeros."""
+        design, found = self.model.design, np.zeros(index.size, dtype=bool)
         if not self.model.fit_intercept or self.model.n_outputs > 1 or design.parted:
-            return None
-        found, used = self._double_means[2].copy(), np.broadcast_to(self.weights, self.model.n_terms) > 0
-        for j in np.flatnonzero(found):  # or nearly the same, beside their size: one by one, as these are few
-            column = to_host(design.columns(index_like(np.array([j]), design.reference)).dense())[used, 0]
-            found[j] = (column == column[:1]).all()
-        return found if found.any() else None
+            return found
+        _, far, constant = self._double_means
+        some = np.flatnonzero((far & constant)[index])  # or nearly the same, beside their size
+        if some.size:
+            columns = to_host(design.columns(index_like(index[some], design.reference)).dense())
+            columns = columns[np.broadcast_to(self.weights, self.model.n_terms) > 0]
+            found[some] = (columns == columns[:1]).all(axis=0)
+        return found
 
     def block(self, index: np.ndarray) -> np.ndarray:
         """G[index, index], from these columns of X alone."""
@@ -283,8 +285,7 @@ class LinearCurvature(Curvature):
             centre = design.weighted_mean(share)
             residual = residual - share @ residual / share.sum()
         A, r = design.triangle(np.sqrt(share), residual, centre)
-        if self._constant is not None:
-            A = np.where(self._constant, 0.0, A)
+        A[:, self._constant(np.arange(A.shape[1]))] = 0.0
         if ridge:
             A, r = np.vstack([A, ridge * np.eye(A.shape[1])]), np.append(r, -ridge * w)
         size = np.sqrt(np.einsum("ij,ij->j", A, A))
